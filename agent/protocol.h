@@ -144,8 +144,8 @@ enum class Type : u16 {
   // copy: as ProxyWanted or ProxyFor
   ProxyIn = 55,
 
-  ImageWritten = 56,  // {str image}: an image of the program is complete, and the program runs on;
-                      // answered by Ok. Older keepers refuse it
+  ImageWritten = 56,  // {str image}: an image is complete, and the program continues; answered by
+                      // Ok. Older keepers refuse it
 
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back

@@ -34,7 +34,7 @@ _ckpt-run() {
     '--list-devices[print the devices and exit]' \
     '--json[with --list-devices\: print a JSON array]' \
     '--host=[with --list-devices\: the devices of another node, where ckpt-devd runs]:HOST: ' \
-    '--image=[the folder of a series of images\: go on from the newest one, or start the program; %j in it is the batch job'\''s number]:FOLDER:_directories' \
+    '--image=[the folder of a series of images\: continue from the newest one, or start the program; %j in it is the batch job'\''s number]:FOLDER:_directories' \
     '--on-signal=[with a series of images, or a job\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
     '--every=[write an image every 90s, 10m, 1h30m, …; auto\: at the best interval for --mtbf]:TIME: ' \
     '--mtbf=[with --every auto\: mean time between failures]:TIME: ' \
@@ -47,7 +47,7 @@ _ckpt-run() {
     '--priority=[for the Manager\: programs with a higher priority go first, and one below 0 is a guest, which leaves when another program needs memory]:N: ' \
     '--guest[share the device with its owner\: run CUDA kernels in slices, and pause while the owner'\''s programs use it]' \
     '--fps=[with --guest\: the frames that the owner'\''s programs draw each second]:N: ' \
-    '--slice=[run CUDA kernels in slices of so many blocks (64) or so long (20ms), so that a checkpoint need not wait for the end of a kernel; auto\: what --guest finds]:SIZE: ' \
+    '--slice=[run CUDA kernels in slices of this many blocks (64) or this time (20ms), so that a checkpoint need not wait for the end of a kernel; auto\: as --guest chooses]:SIZE: ' \
     '--guest-tuning=[with --guest or --slice\: NAME=NUMBER,… as in docs/GUEST.md]:LIST: ' \
     '(-)1:PROGRAM:_command_names -e' \
     '*::argument:_normal'
@@ -57,7 +57,7 @@ _ckpt-dump() {
   _arguments -s -S \
     '(-h --help)'{-h,--help}'[print this help and exit]' \
     '--version[print the version and exit]' \
-    '--all[dump all programs\: of this user, or of all users if root asks; --output names a folder that gets an image of each]' \
+    '--all[dump all programs of this user, or of all users if root runs this; --output names the folder for their images]' \
     '--user=[with --all\: only the programs of this user]:NAME: ' \
     '--job=[checkpoint all programs of this job as one (ckpt-run --job)]:FOLDER:_directories' \
     '(-o --output)'{-o+,--output=}'[the image'\''s folder; -\: standard output]:IMAGE:_directories' \
@@ -90,11 +90,11 @@ _ckpt-restore() {
     '--device=[devices for the program\: a comma-separated list of index, cuda\:N, ocl\:N, ocl\:NAME or UUID]:LIST:_ckpt_devices' \
     '--portable[report to the program only what every device offers]' \
     '--ignore-limits[accept devices with lower limits than the program has read, if it did not use them]' \
-    '--continue-without-devices[if the devices cannot be restored, let the program run on without them]' \
+    '--continue-without-devices[if the devices cannot be restored, let the program continue without them]' \
     '--detach[run in the background; print the program'\''s PID and return]' \
     '--output=[with --detach\: the file for output to a terminal or pipe]:FILE:_files' \
-    '--truncate-files[truncate files that grew since the dump to their recorded size]' \
-    '--append-files[go on at the end of files that grew since the dump]' \
+    '--truncate-files[truncate files that have grown since the dump to their recorded size]' \
+    '--append-files[continue at the end of files that have grown since the dump]' \
     '--json-report=[write what was restored, and how long it took, to this file]:FILE:_files' \
     '--job=[the folder of a job of several programs, which are checkpointed as one]:FOLDER:_directories' \
     '--member=[with --job\: this program'\''s name in the job]:NAME: ' \
@@ -142,7 +142,7 @@ _ckpt-image() {
     verify)
       _arguments -s -S \
         '(-h --help)'{-h,--help}'[print this help and exit]' \
-        '(-q --quiet)'{-q,--quiet}'[show no progress, and print only damages]' \
+        '(-q --quiet)'{-q,--quiet}'[show no progress, and print only damage]' \
         '--json[report as one JSON object]' \
         '--key-file=[the file with the key of an encrypted image]:FILE:_files' \
         '--shared-key[accept a key file that other users can read]' \
@@ -227,11 +227,11 @@ _ckpt-history() {
   _arguments -s -S \
     '(-h --help)'{-h,--help}'[print this help and exit]' \
     '--version[print the version and exit]' \
-    '--job=[only those of this batch job]:NUMBER: ' \
-    '--last=[only the N newest]:N: ' \
-    '--user=[only those of this user]:NAME: ' \
-    '--file=[read this history]:FILE:_files' \
-    '--fit[print what checkpoints and restores cost by their size]' \
+    '--job=[only dumps and restores of this batch job]:NUMBER: ' \
+    '--last=[only the N newest lines]:N: ' \
+    '--user=[only programs of this user]:NAME: ' \
+    '--file=[read the history from this file]:FILE:_files' \
+    '--fit[fit the cost of checkpoints and restores to their sizes, and print it]' \
     '--json[print JSON]'
 }
 
@@ -254,31 +254,31 @@ _ckpt-sim() {
     '--swf=[jobs of a log in the Standard Workload Format]:FILE:_files' \
     '--gavel=[jobs of a trace of Gavel]:FILE:_files' \
     '--pods=[jobs of a list of pods (Alibaba gpu-v2023)]:FILE:_files' \
-    '--csv=[jobs of a file with the columns submit, seconds, …]:FILE:_files' \
+    '--csv=[jobs of a table (CSV) with the columns submit, seconds, …]:FILE:_files' \
     '--gpu-nodes=[the classes of a list of GPU nodes (Alibaba gpu-v2023)]:FILE:_files' \
     '--classes=[classes as NAME\:NODES\[\:SPEED\], separated by commas]:LIST: ' \
     '--jobs=[how many synthetic jobs]:N: ' \
     '--seed=[the seed of synthetic jobs]:N: ' \
     '--load=[loads of synthetic jobs separated by commas]:LIST: ' \
-    '--load-of=[what the load is a share of\: the fastest class, or all]:value:(fastest all)' \
+    '--load-of=[the nodes that a load of 1 fills\: the fastest class, or all]:value:(fastest all)' \
     '--sizes=[nodes of a synthetic job, powers of two]:MIN-MAX: ' \
     '--mix=[which numbers of nodes are more likely]:value:(equal small large)' \
     '--run-times=[the distribution of run times]:value:(uniform log-uniform)' \
-    '--arrivals=[a higher load has more arrivals, or as printed in the paper]:value:(more printed)' \
+    '--arrivals=[whether a higher load has more arrivals, or fewer, as the paper prints it]:value:(more printed)' \
     '--max-minutes=[the longest run time on slow nodes]:N: ' \
-    '--min-speedup=[of fast nodes]:N: ' \
-    '--max-speedup=[of fast nodes]:N: ' \
-    '--memory-per-node=[the most memory of a job on each node, in GB; jobs of a log without a figure get half of it]:GB: ' \
+    '--min-speedup=[the smallest speedup of a job on fast nodes]:N: ' \
+    '--max-speedup=[the largest speedup of a job on fast nodes]:N: ' \
+    '--memory-per-node=[the largest memory of a job on each node, in GB; jobs of a log that does not state it get half of it]:GB: ' \
     '--cost=[seconds that a move takes for each GB]:SECONDS: ' \
     '--compile=[seconds in which a restore builds kernels]:SECONDS: ' \
     '--storage=[where images go\: one shared storage, or one per-node]:value:(shared per-node)' \
-    '--charge=[moves charged as printed in the paper, or exact]:value:(printed exact)' \
+    '--charge=[charge moves as printed in the paper, or exactly]:value:(printed exact)' \
     '--regions=[which idle intervals a job may use]:value:(before-start bounded all)' \
     '--whole-last-region[reserve the last idle interval to its end]' \
     '--free-final-restore[charge no restore for the last part of a job; needs --charge=printed]' \
     '--overestimate=[planned costs divided by real ones]:FACTOR: ' \
     '--waste-weight=[WMCT\: the weight of wasted node time]:N: ' \
-    '--seconds-per-step=[of a trace of Gavel]:SECONDS: ' \
+    '--seconds-per-step=[the time of a step in a trace of Gavel]:SECONDS: ' \
     '--memory-in-bytes[the log'\''s memory is in bytes for the whole job, not in KiB for each processor]' \
     '--json[print the results as JSON]' \
     '--gantt=[draw the schedule of the last policy into this SVG file]:FILE:_files' \
@@ -305,14 +305,14 @@ _ckpt-schedd() {
     '--version[print the version and exit]' \
     '--classes=[kinds of nodes as FEATURE\:SPEED, separated by commas, the fastest first]:LIST: ' \
     '--policy=[MCT, MCTB, MCTM, MCTBM or WMCT]:NAME: ' \
-    '--interval=[between two looks at the queue]:SECONDS: ' \
+    '--interval=[the time between two readings of the queue]:SECONDS: ' \
     '--grace=[how long jobs wait for a daemon that has died, until Slurm schedules them]:SECONDS: ' \
-    '--requeue-delay=[what Slurm needs to start a job again\: cred_expire + 1]:SECONDS: ' \
-    '--history=[what checkpoints and restores took\: ckpt-history'\''s file]:FILE:_files' \
-    '--megabytes=[of the image of a job that does not say it]:MB: ' \
+    '--requeue-delay=[the time that Slurm needs to start a job again\: cred_expire + 1]:SECONDS: ' \
+    '--history=[the history (of ckpt-history) to which the cost of moves is fitted]:FILE:_files' \
+    '--megabytes=[the size of the image of a job whose tag has none]:MB: ' \
     '--waste-weight=[WMCT\: the weight of wasted node time]:N: ' \
-    '--once[look at the queue once, decide, and exit]' \
-    '--dry-run[say what would be done, and change nothing]' \
+    '--once[read the queue once, decide, and exit]' \
+    '--dry-run[print the decisions, and change nothing]' \
     '--release[give all jobs that wait for the daemon to Slurm, and exit]'
 }
 
@@ -321,30 +321,30 @@ _ckpt-idled() {
     '(-h --help)'{-h,--help}'[print this help and exit]' \
     '--version[print the version and exit]' \
     '--config=[a file with any of these options, as lines of the form name = value]:FILE:_files' \
-    '--cpu=[busy if the owner'\''s programs use as much of the processors]:PERCENT: ' \
-    '--device-bytes=[busy if they hold as much more device memory than after boot]:SIZE: ' \
-    '--quiet=[idle after so long without a reason for busy]:SECONDS: ' \
-    '--input=[busy for so long after a key or the mouse was used; 0\: these are not watched]:SECONDS: ' \
+    '--cpu=[busy if the owner'\''s programs use at least this share of the processors]:PERCENT: ' \
+    '--device-bytes=[busy if they hold at least this much more device memory than after boot]:SIZE: ' \
+    '--quiet=[idle after this time without a reason to be busy]:SECONDS: ' \
+    '--input=[busy for this time after a key or the mouse was used; 0\: they are not watched]:SECONDS: ' \
     '--battery[busy on battery]' \
-    '--celsius=[busy if a thermal zone is as warm; 0\: they are not watched]:DEGREES: ' \
+    '--celsius=[busy if a thermal zone has at least this temperature; 0\: they are not watched]:DEGREES: ' \
     '--hours=[busy outside of these hours of the day, such as 18\:00-08\:00]:FROM-TO: ' \
     '--guests=[accounts of guests, separated by commas]:ACCOUNTS: ' \
     '--guests-cgroup=[a cgroup with guests only, such as system.slice/slurmstepd.scope]:CGROUP: ' \
-    '--device-memory=[what says how much device memory is used]:value:(auto nvml ckptd none)' \
-    '--nvml=[another library than libnvidia-ml.so.1]:FILE:_files' \
+    '--device-memory=[the source of the device memory in use]:value:(auto nvml ckptd none)' \
+    '--nvml=[a library to use instead of libnvidia-ml.so.1]:FILE:_files' \
     '--manager=[the socket of ckptd]:PATH:_files' \
-    '--interval=[between two samples]:SECONDS: ' \
+    '--interval=[the time between two samples]:SECONDS: ' \
     '--samples=[take samples from the last line of this file, which another program writes, and not from this machine]:FILE:_files' \
     '--record=[append all samples to this file, for --replay]:FILE:_files' \
     '--slurm=[tell Slurm\: while the machine is busy, a job holds this node]:NODE: ' \
     '--partition=[with --slurm\: a partition that preempts those of guests]:NAME: ' \
-    '--folder=[of the status and the off switch]:FOLDER:_directories' \
-    '--off[want no guests on this machine, and exit]' \
-    '--on[take back one'\''s own --off, and exit]' \
+    '--folder=[the folder of the status and the off switch]:FOLDER:_directories' \
+    '--off[allow no guests on this machine, and exit]' \
+    '--on[withdraw one'\''s own --off, and exit]' \
     '--status[print whether the machine is idle, and why, and exit]' \
-    '--replay=[print what would have been decided, by a log of samples, and exit]:LOG: ' \
+    '--replay=[print the decisions for a log of samples, and exit]:LOG: ' \
     '--json[with --replay\: as JSON; otherwise --status as JSON]' \
-    '--withdraw[with --slurm\: take the machine away from guests, whatever it does, and exit]'
+    '--withdraw[with --slurm\: take the machine away from guests, whether it is idle or not, and exit]'
 }
 
 _ckpt-devd() {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process that asks. What it asks for is done in its own surroundings: a caller that lives in a
-// container or a sandbox must not get out of it with the help of a program of the host.
+// The process that sends a request. The request is executed with the caller's own restrictions: a
+// caller in a container or a sandbox must not escape from it with the help of a program of the
+// host.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +21,7 @@ class Caller {
   static Result<Caller> of(int connection);
 
   const Identity &identity() const { return identity_; }
-  // Puts this process where the caller is: its cgroups, resource limits, priority, processors.
+  // Gives this process the caller's cgroups, resource limits, priority and processors.
   Result<> join() const;
 
  private:

@@ -25,12 +25,12 @@ struct Child {
 // Closes all descriptors above 2 but these.
 void close_all_but(std::vector<int> kept);
 
-// CRIU gets nothing from the caller but the descriptors: the environment is a fixed one. Fails only
-// if there is no process left; a child that cannot become CRIU ends with code 127.
+// CRIU gets only descriptors from the caller; its environment is fixed. Fails only if no process
+// can be created; a child that cannot execute CRIU ends with code 127.
 Result<pid_t> start_criu(const Child &child, const Identity &identity, u64 capabilities);
 
-// Waits for CRIU and returns its wait status. If a signal has ended it, its own children are ended
-// too: one by which it probes the kernel would sleep for ever, and hold its connections.
+// Waits for CRIU and returns its wait status. If a signal has ended it, its children are ended,
+// too: one with which it probes the kernel would sleep forever, and hold its connections.
 int reap_with_children(pid_t criu);
 
 }  // namespace ckpt::helper

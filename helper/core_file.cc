@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // check_core_file(): the messages of protocol buffers (protobuf.dev, "Encoding") down to the
-// capabilities. What CRIU's decoder could read otherwise than this one is refused: groups, numbers
-// that are longer than they need be.
+// capabilities. Encodings that CRIU's decoder could read differently are refused: groups, and
+// numbers that are longer than necessary.
 #include <optional>
 
 #include "helper/vetting.h"
@@ -88,7 +88,7 @@ bool names_capabilities(const Field &f) {
   return f.type == 0 ? f.value != 0 : f.type != 2 || !Fields(f.bytes).only_zeros();
 }
 
-Failure not_understood() { return fail("a core file of the image cannot be understood"); }
+Failure not_understood() { return fail("a core file of the image cannot be parsed"); }
 
 Result<> check_creds(ByteView creds) {
   Fields fields(creds);

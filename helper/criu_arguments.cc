@@ -43,7 +43,7 @@ Result<> check_owned_by_root(const std::string &executable) {
   for (; !path.empty(); path = path.parent_path()) {
     struct stat st {};
     if (::stat(path.c_str(), &st) != 0 || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
-      return fail_with_hint(fmt::format("others than root can change {}", path.string()),
+      return fail_with_hint(fmt::format("users other than root can change {}", path.string()),
                             "chown root it, and chmod go-w it");
     if (path == path.parent_path()) break;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CRIU's command line. tools/criu/criu.h says why it is what it is.
+// CRIU's command line. tools/criu/criu.h gives the reasons.
 #pragma once
 
 #include <sys/types.h>

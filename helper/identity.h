@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// As whom CRIU runs: as the caller, with what CRIU cannot do without and nothing else.
+// The identity with which CRIU runs: that of the caller, with the capabilities that CRIU needs and
+// no others.
 #pragma once
 
 #include <linux/capability.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The namespaces in which ckpt-helper has restored programs. To dump such a program, CRIU has to
-// run inside of them. It must not run inside of others, where another /opt or /lib may be mounted:
-// a caller could put a program of its own in CRIU's place.
+// run inside of them. It must not run inside of other namespaces, where another /opt or /lib may be
+// mounted: a caller could replace CRIU with its own program.
 //
 // A namespace is remembered as an empty file, in a folder that only root can write to, for as long
 // as the process that started it waits for its end.

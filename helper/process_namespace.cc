@@ -18,11 +18,10 @@ Result<UniqueFd> open_namespace(pid_t process, const char *name) {
   // Fails where the user namespace is outside of ours.
   UniqueFd owner(::ioctl(opened.get(), NS_GET_USERNS));
   if (!owner || inode_of(owner) != namespace_inode(::getpid(), "user"))
-    return fail_with_hint(
-        fmt::format("process {} is in a {} namespace that a user has made, where nothing may run "
-                    "with more rights",
-                    process, name),
-        "run this command inside of that namespace");
+    return fail_with_hint(fmt::format("process {} is in a {} namespace that a user has made, in "
+                                      "which nothing may run with additional rights",
+                                      process, name),
+                          "run this command inside of that namespace");
   return opened;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A namespace of a program, in which CRIU is to run with more rights than the program has. The
-// program may enter another one at any moment, so it is opened once, and what was opened is
-// checked and entered.
+// program may enter another namespace at any moment, so it is opened once, and the opened
+// descriptor is checked and entered.
 #pragma once
 
 #include <sys/types.h>

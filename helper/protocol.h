@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a tool and ckpt-helper say to each other, as frames of common/ipc/unix_socket.h.
+// The protocol between a tool and ckpt-helper, in frames of common/ipc/unix_socket.h.
 //
 //   tool     Inherit      u64 for each descriptor that comes along: the inode of the image's pipe
 //                         that it replaces (a dump: 0). Any number of times.
@@ -32,7 +32,7 @@ namespace ckpt::helper {
 
 inline constexpr const char *kSocket = "/run/ckpt-helper.sock";
 inline constexpr const char *kSocketVariable = "CKPT_HELPER";
-// The name of the process above a program that the helper has restored.
+// The name of the parent process of a program that the helper has restored.
 inline constexpr const char *kStemName = "ckpt-stem";
 
 enum class Type : u16 { Inherit = 1, Dump = 2, Restore = 3, Streams = 64, Refused = 65 };

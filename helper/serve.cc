@@ -33,9 +33,9 @@ UniqueFd process_descriptor(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
-// Every process of the program belongs to the caller alone. The kernel would refuse CRIU the others
-// (ptrace(2), "Ptrace access mode checking"): it runs as the caller, and has no SYS_PTRACE. This
-// check comes first for the sake of the message.
+// Checks that every process of the program belongs to the caller alone. The kernel would not let
+// CRIU trace any other process (ptrace(2), "Ptrace access mode checking"), because CRIU runs as the
+// caller without SYS_PTRACE. This check comes first, to give a clear message.
 Result<> check_program(pid_t root, const Identity &caller) {
   for (pid_t pid : tree_of(root)) {
     CKPT_TRY(Status s, read_status(pid));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One request, in a process of its own: who asks, what may be done for this caller, and CRIU.
+// Serves one request in a separate process: identifies the caller, checks what it may request, and
+// runs CRIU.
 #pragma once
 
 #include <string>
@@ -14,14 +15,15 @@ struct Service {
   std::string criu;      // an executable of root's
   std::string folder;    // of root's, for what lives as long as a request
   u64 capabilities = 0;  // of CRIU
-  // Root's own tool asks, for a program of this user. It may dump programs in any namespace.
+  // The request comes from root's own tool, for a program of this user. It may dump programs in any
+  // namespace.
   const Identity *for_root = nullptr;
 };
 
 // Returns when all is done; errors were sent to the caller.
 void serve(UniqueFd connection, const Service &service);
 
-// The main function of a process that serves its starter, a tool of root's, alone.
+// The main function of a process that serves only the tool of root that has started it.
 //   NAME --helper FD IDENTITY CAPABILITIES CRIU FOLDER
 int serve_starter(const char *const *arguments);
 

@@ -104,7 +104,7 @@ Result<Status> read_status(pid_t pid) {
   if (text.empty()) return fail("there is no process {}", pid);
   std::optional<Status> status = parse_status(text);
   return status ? Result<Status>(std::move(*status))
-                : fail("/proc/{}/status cannot be understood", pid);
+                : fail("/proc/{}/status cannot be parsed", pid);
 }
 
 std::vector<pid_t> tree_of(pid_t root) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// /proc/PID/status: who a process is, and what it may do (proc_pid_status(5)).
+// /proc/PID/status: the identity and the capabilities of a process (proc_pid_status(5)).
 #pragma once
 
 #include <sys/types.h>

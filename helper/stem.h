@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The stem of a restore by ckpt-helper: the first process of the PID namespace in which CRIU
-// restores the program. tools/restore/stem.h says why there is one. This one has no right left once
-// it has started CRIU: it is the caller's process then, as the program is.
+// restores the program. tools/restore/stem.h says why it is needed. Once this stem has started
+// CRIU, it has no rights left: it then runs as the caller, like the program.
 #pragma once
 
 #include <sys/types.h>

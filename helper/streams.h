@@ -24,7 +24,7 @@ class StreamFolder {
 
   const std::string &path() const { return path_; }
   // Waits until CRIU has connected, or `process` has ended: then the descriptor is invalid.
-  // `is_criu` tells CRIU from others that connect.
+  // `is_criu` distinguishes CRIU from other processes that connect.
   Result<UniqueFd> accept(int process, const std::function<bool(pid_t)> &is_criu);
 
  private:

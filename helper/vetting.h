@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands between the caller's image and CRIU.
+// Checks the caller's image before CRIU reads it.
 //
-// An image says which capabilities its processes have, and CRIU gives them to the processes as far
-// as it has them itself. So an image could keep what was lent to CRIU. A process of its own,
-// without any right, passes the streamer's messages on (tools/criu/streamer.h) and reads the files
-// that name capabilities before CRIU does: core-PID.img, one for each thread. The others go
-// straight from the caller into CRIU's pipes. The older creds-PID.img, which CRIU reads if a core
-// names none, does not exist for it.
+// An image says which capabilities its processes have, and CRIU gives them to the processes if it
+// has them itself. So a hostile image could obtain the capabilities that were given to CRIU. A
+// separate process without any rights passes the streamer's messages on (tools/criu/streamer.h),
+// and reads the files that name capabilities before CRIU does: core-PID.img, one for each thread.
+// All other files go straight from the caller into CRIU's pipes. The older creds-PID.img, which
+// CRIU reads if a core file names no capabilities, is hidden from CRIU.
 //
 // Source: CRIU 4.2.1, images/core.proto, images/creds.proto, criu/cr-restore.c (rst_prep_creds).
 #pragma once

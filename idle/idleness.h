@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a machine is idle, so that guests may use it (docs/PAPERS.md, CM-7 and CM-8). Samples of
-// what was seen go in, transitions come out; the caller has the clock.
+// Whether a machine is idle, so that guests may use it (docs/PAPERS.md, CM-7 and CM-8). Samples go
+// in, transitions come out; the caller has the clock.
 //
 //   busy   at once, as soon as a sample has a reason for it
 //   idle   once no sample had one for Settings::quiet; a machine begins as busy
 //
 // The paper's rule: the owner's programs use the processors (30 %), or hold more device memory than
-// after boot (1 MB). Either suffices (its text says "the two conditions", and gives each a reason
-// of its own). The keyboard is not watched by default, as in the paper.
+// after boot (1 MB). Either suffices (its text says "the two conditions", but gives a separate
+// reason for each). The keyboard is not watched by default, as in the paper.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,8 @@ namespace ckpt::idle {
 
 using Time = std::chrono::microseconds;  // since an arbitrary start
 
-// What was seen of a machine, since the sample before. "Owner" is all but the guests.
+// The measured values of a machine since the previous sample. All programs except the guests' count
+// as the owner's.
 struct Sample {
   Time at{0};
   double owner_cpu = 0;        // of all processors: 0 to 1
@@ -70,7 +71,7 @@ class Idleness {
   bool idle() const { return idle_; }
   // The last transition; of a busy machine, with the last reason that was seen.
   const Transition &last() const { return last_; }
-  // When the state may change although nothing that is seen does; no value: it does not.
+  // The time at which the state changes if the samples stay the same; no value: it does not change.
   std::optional<Time> due() const;
 
  private:

@@ -17,7 +17,7 @@ Result<double> number(std::string_view text, double least, double most) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= least) ||
       !(value <= most))
-    return fail("\"{}\" is no number from {} to {}", text, least, most);
+    return fail("\"{}\" is not a number from {} to {}", text, least, most);
   return value;
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logs of what was seen of a machine, a line for each sample:
+// Logs of the samples of a machine, one line for each sample:
 //
 //   # seconds, and words; what is missing is 0, unknown or no
 //   12.5 cpu=45 device=1048576 celsius=61.5 minute=1080 input battery off
 //
-// `cpu`: per cent of all processors; `device`: bytes. A line holds until the next one, except for
-// `input`, which is a moment.
+// `cpu`: per cent of all processors; `device`: bytes. A line is valid until the next one, except
+// `input`, which is a single event.
 #pragma once
 
 #include <string>
@@ -28,8 +28,8 @@ struct Replay {
   std::vector<Transition> transitions;
   Time begin{0}, end{0}, idle{0};
 };
-// What an Idleness makes of the log, as if each line had been seen again and again until the next.
-// The log's last line only ends it.
+// The transitions of an Idleness for the log, as if each line were repeated until the next one. The
+// last line only ends the log.
 Replay replay(const std::vector<Sample> &log, const Settings &settings);
 
 }  // namespace ckpt::idle

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limits of a device on which a program may rely after it has read them: it may have chosen its
-// work-group size by CL_DEVICE_MAX_WORK_GROUP_SIZE, for example, and will not read it again after a
-// restore. The check before a restore therefore compares them with the new device.
+// The limits of a device on which a program may rely after it has read them: for example, it may
+// have chosen its work-group size by CL_DEVICE_MAX_WORK_GROUP_SIZE, and does not read that again
+// after a restore. The check before a restore therefore compares them with the new device.
 #pragma once
 
 #include <algorithm>

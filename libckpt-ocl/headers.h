@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files that a program's source includes, as they were when it was built. With them it can be
-// built again from any folder and on any machine (proxy/serve/header_folder.h).
+// The files that a program's source includes, as they were when it was built. With them the program
+// can be built again in any folder and on any machine (proxy/serve/header_folder.h).
 #pragma once
 
 #include <string>

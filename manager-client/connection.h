@@ -8,8 +8,8 @@
 //
 // The Manager may die. The program then waits for another one, for the grace period that the last
 // one has announced. After that it is *standalone*: no thread waits any longer, an evicted program
-// resumes by itself, and the client still looks for a Manager every two seconds. A Manager that is
-// alive and does not answer is given up likewise (heartbeat.h).
+// resumes by itself, and the client still looks for a Manager every two seconds. A Manager that
+// runs but does not answer is given up in the same way (heartbeat.h).
 //
 // A Manager that accepts connections and hangs up, or that does not welcome the program, counts as
 // none: the client waits between the attempts, and gives up after the same grace period.
@@ -50,8 +50,8 @@ class Connection {
 
   // How long a thread waits for a Manager that is silent.
   milliseconds patience() const;
-  // If something waits for the Manager: asks it for a sign of life when one is due, and shuts the
-  // socket down when it has been silent for too long.
+  // If something waits for the Manager: sends a heartbeat when it is due, and shuts the socket down
+  // when the Manager has been silent for too long.
   void watch(bool something_waits);
   void stop_heartbeat() { heartbeat_.stop(); }
   std::optional<Clock::time_point> next_heartbeat() const { return heartbeat_.next(); }

@@ -19,7 +19,7 @@ class Credit {
   void grant(u64 bytes);
   // Takes an allocation out of the credit; false: it does not suffice.
   bool take(u64 bytes);
-  // An allocation of take() is over. True: the credit must be returned now.
+  // An allocation of take() has ended. True: the credit must be returned now.
   bool finish(u64 bytes);
   // Memory was freed. True: all of it goes back into the credit, so the Manager is not told.
   bool refill(u64 freed);

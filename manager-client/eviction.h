@@ -30,7 +30,7 @@ class Eviction {
 
   // An order to suspend has arrived; false: the program is not ready.
   bool begin();
-  // The order failed. A reason that repeats itself is logged as a warning only once.
+  // The order failed. A repeated reason is logged as a warning only once.
   void cannot_suspend(const std::string &why);
   void suspended(u64 kept, bool on_disk);
   void cannot_resume(const std::string &why);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does the Manager still answer? A hang-up reveals a daemon that has died, but not one that is
-// stopped or hangs, so it is asked (Ping), but only while something waits for it. Uses no socket
-// and no clock.
+// Checks whether the Manager still answers. A closed connection reveals a daemon that has died, but
+// not one that is stopped or hangs, so a Ping is sent, but only while something waits for the
+// Manager. Uses no socket and no clock.
 //
-// Silence is counted in beats that this process has lived through, not in time: a machine that was
-// asleep, or a program that was stopped itself, has missed one beat and not all of them.
+// Silence is counted in heartbeats that this process has executed, not in time: if the machine was
+// suspended, or the program itself was stopped, only one heartbeat was missed, not all of them.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ class Heartbeat {
   using Duration = Clock::duration;
   enum class Action : unsigned char { None, Ask, GiveUp };
 
-  // The number of silent beats after a question that end the wait. Together they last as long as
-  // the patience.
+  // The number of unanswered heartbeats after which the connection counts as lost. Together they
+  // last as long as the patience.
   static constexpr int kBeats = 8;
   static Duration beat(Duration patience) { return patience / kBeats; }
 

@@ -46,7 +46,7 @@ class ManagerClient {
   struct Place {
     std::string gpu;     // its UUID; empty: not assigned, the program may use any
     std::string denied;  // why no GPU of this node is suitable; empty: not denied
-    bool aside = false;  // there is a Manager, and it does not manage this API here
+    bool aside = false;  // there is a Manager, but it does not manage this API here
   };
   static constexpr const char *kAside =
       "is not managed: the Manager's device for this program does not serve it";
@@ -132,7 +132,7 @@ class ManagerClient {
   void on(const managed::to_program::Suspend &m);
   void on(const managed::to_program::Migrate &m);
   void on(const managed::to_program::ReportProgress &m);
-  void on(const managed::to_program::Pong &) {}    // only a sign of life
+  void on(const managed::to_program::Pong &) {}    // only shows that the Manager answers
   void on(const managed::to_program::Status &) {}  // for tools
   void on(std::monostate) {}
   void answer_signal();

@@ -91,8 +91,8 @@ managed::Standing ManagerClient::standing() const {
   return program_.gpu.empty() || asks_for_first ? Standing::Unassigned : Standing::Assigned;
 }
 
-// The Manager may welcome the program long after the introduction. Then it is told what has changed
-// meanwhile, and of the requests that wait.
+// The Manager may welcome the program long after the Join. The program then reports what has
+// changed meanwhile, and its waiting requests.
 void ManagerClient::on(const in::Welcome &m) {
   std::lock_guard lock(mutex_);
   if (!connection_.welcome(milliseconds(m.reconnect_ms))) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the Manager is told of this program. The client's mutex guards it.
+// The properties of this program that are reported to the Manager. The client's mutex guards them.
 #pragma once
 
 #include <array>

@@ -12,7 +12,7 @@
 
 namespace ckpt::manager_client {
 
-// What a thread wants to know.
+// The state of a request.
 struct Answer {
   enum class Fate : u8 { Pending, Granted, Denied };
   Fate fate = Fate::Pending;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When a guest may use the device of its host, and for how long: the control loop of the paper
-// (docs/PAPERS.md, CM-2 to CM-6). Pure states; the caller has the clock and the device.
+// When a guest may use the device, and for how long: the control loop of the paper (docs/PAPERS.md,
+// CM-2 to CM-6). It only keeps state; the caller has the clock and the device.
 //
 //   host (the owner's work)   draws a frame every 1/F, which costs it Tr
 //   turn                      what the guest runs before it looks at the load again
@@ -52,7 +52,7 @@ class Cooperation {
  public:
   explicit Cooperation(const CooperationSettings &s) : settings_(s), load_(s) {}
 
-  // How long a slice should be, and a turn.
+  // The lengths of slices and turns.
   double slice_ns() const;
   // Whether work of `ns` may still start in this turn; if not, the turn is over.
   bool fits(double ns) const { return used_ns_ == 0 || used_ns_ + ns <= slice_ns(); }

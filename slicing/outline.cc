@@ -22,7 +22,7 @@ bool of_device_runtime(std::string_view name) {
 
 // Special registers of which a slice would show another value than the whole grid.
 const char *whole_register(std::string_view word) {
-  if (word == "%gridid") return "it reads %gridid, which is another one for each slice";
+  if (word == "%gridid") return "it reads %gridid, which differs for each slice";
   if (word == "%ctaid" || word == "%nctaid") return "it reads %ctaid or %nctaid as a vector";
   if (word.starts_with("%envreg"))
     return "it reads %envreg, with which cooperative groups wait for the whole grid";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the rewriting of PTX must know of a module: where its routines begin and end, what they read
-// of the grid, and what they call. Everything else of the text is skipped.
+// The parts of a module that the rewriting of PTX needs: where its routines begin and end, what
+// they read of the grid, and what they call. The rest of the text is skipped.
 #pragma once
 
 #include <array>
@@ -38,8 +38,8 @@ struct Routine {
   std::vector<GridRead> reads;
   std::vector<std::string_view> calls;  // sorted, each once
   bool calls_pointer = false;
-  // Reads what a slice cannot imitate, or needs all blocks at once: why it must run whole. Null: no
-  // reason seen.
+  // Why the routine must run whole: it reads a value that a slice cannot imitate, or needs all
+  // blocks at once. Null: no reason was found.
   const char *whole = nullptr;
   // Reads memory in a way that sees the writes of other blocks, so that it may wait for them.
   bool may_wait = false;
@@ -54,7 +54,7 @@ struct Outline {
   bool launches = false;
 };
 
-// Accepts any text and skips what it does not understand. An error: this is not PTX, or it has more
+// Accepts any text and skips what it cannot parse. Fails if the text is not PTX, or has more
 // routines than kMaxRoutines.
 inline constexpr size_t kMaxRoutines = 1u << 17;
 Result<Outline> outline_of(std::string_view ptx);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a routine does itself or by what it calls.
+// The properties of a routine and of all routines that it calls.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rewrites PTX so that a kernel's grid can be launched piece by piece, without a change of the
+// Rewrites PTX so that a kernel's grid can be launched piece by piece, without changing the
 // program:
 //
 //   CKPT_TRY(slicing::Rewritten code, slicing::rewrite(ptx));
@@ -32,11 +32,11 @@ struct Kernel {
   // Whether the parameter was added: such a kernel must be launched with it, also where it runs
   // whole (then with base 0).
   bool takes_slice = false;
-  u32 parameters = 0;      // how many the program knows
+  u32 parameters = 0;      // the number that the program knows
   u32 slice_offset = 0;    // of the added one, in the buffer of parameters, in bytes
   bool may_wait = false;   // it may wait for another block while that runs
   bool uses_copy = false;  // 24 bytes of shared memory are added
-  std::string whole;       // why it must run whole; empty: it can be cut into slices
+  std::string whole;       // why it must run whole; empty: it can be sliced
 };
 
 struct Rewritten {

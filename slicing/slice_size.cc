@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The first slice is a small part of the grid, so that a kernel of unknown length does not hold the
-// device for long. From then on the size is multiplied by what is missing to the target. That also
-// finds its way where time is not proportional to blocks: on a device that runs 400 blocks at once,
-// 100 and 400 blocks take equally long, and the factor goes on growing the slice until it fills.
+// device for long. From then on the size is multiplied by what is missing to the target. This also
+// works if time is not proportional to blocks: on a device that runs 400 blocks at once, 100 and
+// 400 blocks take equally long, and the factor increases the slice until it fills the device.
 //
 // Close to the target, a single slow slice (the machine was busy elsewhere) must not change the
 // size: only what two slices in a row ask for is done, by the smaller of both.

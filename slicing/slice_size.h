@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How many blocks of a kernel run in a given time, found while the kernel runs (CM-2 of
-// docs/PAPERS.md finds it by hand). A pure state: it knows no clock and no kernel.
+// docs/PAPERS.md finds it by hand). It only keeps state, and knows no clock and no kernel.
 #pragma once
 
 #include "common/base/bytes.h"

@@ -54,7 +54,7 @@ Option &Option::one_of(const std::vector<std::string> &values) {
   option_->type_name(fmt::format("{}", fmt::join(values, "|")));
   return refuse_unless([=](const std::string &text) -> std::string {
     if (std::ranges::find(values, text) != values.end()) return {};
-    return fmt::format("\"{}\" is none of {}", text, fmt::join(values, ", ")) +
+    return fmt::format("\"{}\" is not one of {}", text, fmt::join(values, ", ")) +
            did_you_mean(text, values);
   });
 }
@@ -136,7 +136,7 @@ std::string no_number(const std::string &text) {
   T value{};
   if (CLI::detail::lexical_cast(text, value)) return {};
   bool digits = text.find_first_not_of("0123456789") == text.npos && !text.empty();
-  if (digits) return fmt::format("\"{}\" is too large a number", text);
+  if (digits) return fmt::format("\"{}\" is too large", text);
   return fmt::format("\"{}\" is not a {}number", text, std::is_integral_v<T> ? "whole " : "");
 }
 

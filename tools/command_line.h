@@ -48,7 +48,7 @@ class Option {
   Option &environment(const std::string &variable);
   Option &needs(const Option &other);
   Option &excludes(const Option &other);
-  // What --help says of the default, where the variable's value does not say it.
+  // The default as --help shows it, if the variable's value does not show it.
   Option &default_is(const std::string &text);
   Option &refuse_unless(const std::function<std::string(std::string &)> &check);
   // Leaves it out of --help.

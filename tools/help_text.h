@@ -13,7 +13,7 @@ class Option;
 
 namespace ckpt::tools {
 
-// `more` ends the line of usage: what is no option and no argument of the tool itself.
+// `more` is appended to the line of usage: arguments that do not belong to the tool itself.
 std::string help_text(const CLI::App &app, const std::string &more);
 // "ckpt-image show", for a command of a tool too.
 std::string full_name(const CLI::App &app);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The progress of work that is counted in bytes: a bar that is redrawn ten times a second, for
-// those who watch a terminal. Nothing is written to anything else: cron would mail it, and a log
-// keep it. Not thread-safe.
+// The progress of work that is counted in bytes: a bar on a terminal, redrawn ten times a second.
+// If standard error is not a terminal, nothing is written: cron would mail it, and a log would keep
+// it. Not thread-safe.
 #pragma once
 
 #include <unistd.h>
@@ -25,7 +25,7 @@ class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `what` stands before the figures: "verify". With `quiet` nothing is printed.
+  // `what` is printed before the figures: "verify". With `quiet` nothing is printed.
   explicit Progress(std::string what, bool quiet = false, Total total = Total::Exact,
                     int fd = STDERR_FILENO)
       : what_(std::move(what)), shown_(!quiet && ::isatty(fd) == 1), total_(total), fd_(fd) {}
@@ -59,7 +59,8 @@ class Progress {
 
  private:
   static constexpr std::chrono::milliseconds kRedrawInterval{100};
-  // The first files are found in caches, and threads start: a rate of less time foretells nothing.
+  // At first, files come from caches and threads are still starting, so a rate over less time is no
+  // basis for an estimate.
   static constexpr double kSecondsForRate = 3;
 
   static u64 percent(u64 done, u64 total) {

@@ -8,12 +8,12 @@
 
 namespace ckpt::tools {
 
-// Reasons why something is refused. A tool collects all of them before it reports any, so that a
-// user does not meet them one after the other.
+// Reasons why something is refused. A tool collects all of them and reports them together, so that
+// a user need not find them one by one.
 using Reasons = std::vector<std::string>;
 
-// A reason that is none any more once this process has closed something, which a callback of the
-// program may do before a dump (ckpt_on_checkpoint).
+// A reason that disappears if this process closes something, which a callback of the program may do
+// before a dump (ckpt_on_checkpoint).
 struct Closable {
   int pid;
   std::string why;

@@ -19,7 +19,7 @@ class Callbacks {
   int add(ckpt_before_fn before, ckpt_after_fn after, void *user);
   // Waits until the callback has returned, unless it is the caller itself.
   bool remove(int id);
-  // Of the pairs, those with a `before`.
+  // The number of pairs with a `before`.
   size_t count_before();
 
   // Calls `before` of each pair, up to the first that refuses.

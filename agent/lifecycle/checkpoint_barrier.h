@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes operations wait that must not begin in the middle of a checkpoint: adding a participant,
-// connecting to the session keeper.
+// Delays operations that must not begin during a checkpoint: adding a participant, connecting to
+// the session keeper.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ class CheckpointBarrier {
 
   void close();
   void open();
-  // Waits for the operations that began before close(); false: some are not over after `timeout`.
+  // Waits for the operations that began before close(); false: some have not ended after `timeout`.
   bool wait_empty(std::chrono::milliseconds timeout);
 
  private:

@@ -31,7 +31,7 @@ void Exclusions::drop_pages() const {
   if (ranges_.empty()) return;
   Result<std::vector<ProcMapping>> maps = own_mappings();
   if (!maps)
-    return log::warn("memory of ckpt_exclude() will be saved all the same: {}", maps.error().what);
+    return log::warn("memory of ckpt_exclude() will be saved nevertheless: {}", maps.error().what);
   const u64 page = static_cast<u64>(::sysconf(_SC_PAGESIZE));
   for (const Range &r : ranges_)
     for (const ProcMapping &m : *maps) {

@@ -47,8 +47,8 @@ class Lifecycle {
   std::vector<std::string> remarks() const;
   std::vector<std::string> devices() const;
   Participant::Calls calls() const;  // summed over all participants
-  // Takes at most `most` bytes of host memory for the contents, while the program still runs, so
-  // that they need not wait for it. finish(), undo() and drop_prepared() give it back.
+  // Allocates at most `most` bytes of host memory for the contents while the program still runs, so
+  // that the copies need not wait for it. finish(), undo() and drop_prepared() free it.
   void prepare(u64 most);
   void drop_prepared() { prepared_.reset(); }
   Result<> quiesce(std::chrono::milliseconds timeout);
@@ -66,7 +66,7 @@ class Lifecycle {
   Result<> detach(std::span<const int> our_fds);
   // A JSON array: what a new device must offer to each participant.
   std::string requirements() const;
-  // From any of these states back to running, because of `why`.
+  // Returns from any of these states to running, because of `why`.
   void undo(const Error &why);
 
   // ---- suspended: instead of save() and detach()
@@ -78,8 +78,8 @@ class Lifecycle {
   // still suspended, or has lost its devices: its session has no keeper any more, or
   // Participant::lost().
   Result<> wake(const std::string &session);
-  // After wake(): gives the memory of the contents back, which takes a while, so whoever waits for
-  // the program should hear of its end before.
+  // After wake(): frees the memory of the contents. That takes a while, so report the end of wake()
+  // first.
   void release_spent() { spent_.reset(); }
   // The session keeper of a suspended program has ended.
   void wake_without_keeper();
@@ -136,7 +136,7 @@ class Lifecycle {
 
   std::function<std::vector<Participant *>()> participants_;
   std::vector<Member> members_;  // of the checkpoint in progress, in order of registration
-  // The contents of devices that lose them in detach(), until the checkpoint is over.
+  // The contents of devices that lose them in detach(), until the checkpoint has ended.
   std::optional<ContentsStore> store_;
   std::optional<ContentsStore> spent_;     // of the last wake()
   std::optional<ContentsStore> prepared_;  // for the next one

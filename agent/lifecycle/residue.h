@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What CRIU may and may not see.
+// Checks that a detached process has no residue: what CRIU may and may not see.
 //
 // CRIU saves the memory, threads and descriptors of a process, and refuses what it cannot save.
 // There are three things that it accepts although a restored copy could not use them, or that it
 // notices only in the middle of a dump:
 //
 //   a memfd of ours          Staging memory, or the ring between application and OpenCL proxy. CRIU
-//                            saves a shared memfd of which the other process is not in the dump,
-//                            and restores a private copy: writes no longer reach the other side.
+//                            saves a shared memfd whose other process is not in the dump, and
+//                            restores a private copy: writes no longer reach the other side.
 //   a socket of the session  To the keeper, a tool or a proxy. CRIU notices in the middle of the
 //   dump
 //                            that the peer is not part of the program, and gives up.
@@ -21,8 +21,8 @@
 // continues with its devices.
 //
 // What may remain: libckpt*.so with the agent's thread, the outcome pipe (ckpt-restore replaces it,
-// agent/protocol.h), and a driver of which a participant vouches that it holds no device state
-// (Participant::answers_for). CUDA's driver is one after its own checkpoint.
+// agent/protocol.h), and a driver for which a participant guarantees that it holds no device state
+// (Participant::answers_for), such as CUDA's driver after its own checkpoint.
 //
 // The search reads /proc/self/maps twice, and asks for the target and the address of each open
 // descriptor. It happens once in a dump.
@@ -38,7 +38,7 @@
 
 namespace ckpt::agent {
 
-// Whether a participant answers for a driver's file that is mapped.
+// Whether a participant answers for a mapped file of a driver.
 using AnswersFor = std::function<bool(std::string_view file)>;
 
 // The paths of mapped device drivers that no participant answers for: of a program that uses a

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gate that every call of an API passes. While a checkpoint keeps it closed, new calls wait in
-// front of it and calls inside finish. A call that waits for the device steps out meanwhile (pause,
-// outside), so that a thread in clFinish() does not delay the checkpoint.
+// front of it and calls inside finish. A call that waits for the device leaves the gate meanwhile
+// (pause, outside), so that a thread in clFinish() does not delay the checkpoint.
 #pragma once
 
 #include <time.h>
@@ -54,7 +54,7 @@ class Gate {
   bool outermost() const { return depth_ == 1; }
   bool closing() const { return closed_.load(std::memory_order_relaxed); }
 
-  // Steps out of the gate while `f` runs, so that a whole checkpoint may take place meanwhile.
+  // Leaves the gate while `f` runs, so that a whole checkpoint may take place meanwhile.
   template <class F>
   auto outside(F f) {
     inside_.fetch_sub(1, std::memory_order_seq_cst);
@@ -65,7 +65,7 @@ class Gate {
     return result;
   }
 
-  // For a thread inside that waits for the device: steps out while the gate is closed.
+  // For a thread inside that waits for the device: leaves the gate while it is closed.
   void pause() {
     inside_.fetch_sub(1, std::memory_order_seq_cst);
     notify();

@@ -20,7 +20,7 @@
 //   load      copies the contents from the image into the new objects
 //   resume    opens the gate
 //
-// Example: an application calls clFinish() while ckpt-dump runs. Its thread steps out of the gate
+// Example: an application calls clFinish() while ckpt-dump runs. Its thread leaves the gate
 // (agent/participant/gate.h); quiesce() waits for the kernel; save() and detach() follow, CRIU
 // dumps the process, and the tool reports success in the outcome pipe. attach_again() restores the
 // connection to the same devices, resume() opens the gate, and clFinish() returns. In a restored
@@ -48,10 +48,10 @@
 
 namespace ckpt::agent {
 
-// Regions begin at multiples of this in a place where they are kept together: a page.
+// The alignment of regions that are stored in one place: a page.
 inline constexpr u64 kRegionAlign = 4096;
 
-// Of host memory that is no slot of staging memory.
+// The index of host memory that is not a slot of staging memory.
 inline constexpr u32 kNoSlot = ~u32{0};
 
 // A piece of staging memory, shared by the tool, the agent and a driver proxy.
@@ -78,10 +78,10 @@ class Sink {
   // to the tool. The pieces may come in any order.
   virtual Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) = 0;
 
-  // Instead of acquire() and put(), for a device that copies to any host memory: memory where at
-  // most `bytes` bytes of `region` from `offset` on stay, page-locked by lock_pages(). Empty: this
-  // sink has none (any more), so the rest of the region takes slots. To be called in order of the
-  // offsets, each at the end of the place before.
+  // Instead of acquire() and put(), for a device that copies to any host memory: memory that keeps
+  // at most `bytes` bytes of `region` from `offset` on, page-locked by lock_pages(). Empty: this
+  // sink has no (more) such memory, so the rest of the region takes slots. To be called in order of
+  // the offsets, each at the end of the place before.
   virtual Result<std::span<std::byte>> place(u32, u64, u64) { return std::span<std::byte>(); }
   // The device has written the place. In the order of place().
   virtual Result<> placed(u32, u64, std::span<std::byte>) {
@@ -138,8 +138,8 @@ class Participant {
   // time, while the gate is closed. Where a driver refuses, copies are only slower.
   virtual void lock_pages(std::span<std::byte>) {}
   virtual void unlock_pages(std::span<std::byte>) {}
-  // `file` is a driver that is mapped into this process. True: this participant vouches that it
-  // holds no device state after detach(), so that it may stay mapped.
+  // `file` is a driver that is mapped into this process. True: this participant guarantees that the
+  // driver holds no device state after detach(), so that it may stay mapped.
   virtual bool answers_for(std::string_view) const { return false; }
 
   // The calls that have given work to devices: their number (modulo 2^32), the time of the last one

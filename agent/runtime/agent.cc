@@ -29,9 +29,9 @@ bool is_locked(const std::string &marker) {
   return file && ::flock(file.get(), LOCK_EX | LOCK_NB) < 0;
 }
 
-// An agent waits with its start for the end of a dump. CRIU may dump this process meanwhile, and
-// its copy continues here. So neither a lock nor a descriptor is held, but for moments; a dump that
-// finds one in a process begins again (tools/dump/dump_marker.h).
+// An agent starts only when no dump is under way. CRIU may dump this process meanwhile, and its
+// copy continues here. So a lock or a descriptor is held only for moments; a dump that finds one in
+// a process is started again (tools/dump/dump_marker.h).
 void wait_until_no_dump() {
   constexpr timespec kPause{0, 5'000'000};
   constexpr int kLooksPerLock = 100;
@@ -72,8 +72,7 @@ Result<> AgentProcess::set_handlers() {
 }
 
 // The locks are held during the fork, so that the child finds a consistent list of participants and
-// table of descriptors. It uses nothing else of its parent's agent: it has an agent of its own, or
-// none.
+// table of descriptors. It uses nothing else of its parent's agent: it has its own agent, or none.
 void AgentProcess::before_fork() {
   mutex.lock();
   fork_gate().lock();
@@ -216,7 +215,7 @@ void Agent::serve_next_tool() {
 void Agent::serve(Channel tool) {
   bool was_suspended = lifecycle.state() == protocol::State::Suspended;
   Dialogue dialogue(lifecycle, tool, {listener_.fd()});
-  // Without memory for a request, the application goes on as if the tool had hung up.
+  // If there is no memory for a request, the application continues as if the tool had hung up.
   Result<Dialogue::End> end = guarded([&]() -> Result<Dialogue::End> { return dialogue.run(); });
   if (end && *end == Dialogue::End::Detached) {
     stop_listening();

@@ -102,8 +102,8 @@ Result<> Dialogue::check(const Verb &verb) const {
   if (state == State::Suspended && verb.in == State::Running)
     return fail_with_hint("the program is suspended", "first run ckpt-restore --resume PID");
   if (verb.in && *verb.in != state)
-    return fail("{} is possible when the program is {}; it is {}", verb.name, state_name(*verb.in),
-                state_name(state));
+    return fail("{} is possible only when the program is {}; it is {}", verb.name,
+                state_name(*verb.in), state_name(state));
   return {};
 }
 
@@ -249,7 +249,7 @@ void Dialogue::requirements(Incoming &request) {
 
 void Dialogue::device_map(Incoming &request) {
   if (lifecycle_.state() != State::Detached && lifecycle_.state() != State::Suspended)
-    return answer(fail("DeviceMap is possible when the program is detached or suspended"));
+    return answer(fail("DeviceMap is possible only when the program is detached or suspended"));
   Reader in = request.reader();
   std::string participant(in.str());
   std::vector<DevicePair> map;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A second task of the agent's thread beside serving tools. The agent polls it and knows nothing
-// else of it; the Manager's client is one (manager-client/client_source.cc). A room above the agent
-// registers a factory in a static initializer. The agent calls it when it is created, before its
-// thread starts, so that the source exists from the agent's first moment; a forked child that
-// starts an agent of its own gets a source of its own.
+// A second task of the agent's thread, besides serving tools. The agent only polls it; the
+// Manager's client is one (manager-client/client_source.cc). A room above the agent registers a
+// factory in a static initializer. The agent calls it when it is created, before its thread starts,
+// so that the source exists from the agent's first moment; a forked child that starts an agent of
+// its own gets a source of its own.
 #pragma once
 
 #include <memory>

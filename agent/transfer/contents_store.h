@@ -27,11 +27,11 @@ class ContentsStore {
 
   // In memory if `folder` is empty, else in unnamed files (O_TMPFILE) in that folder. The capacity
   // is 90 % of what is free now. In memory there is room for `direct_bytes` bytes of direct copies,
-  // unless the system refuses the addresses; what finds no room there is written.
+  // unless the system refuses the addresses; further contents are written to the files.
   static Result<ContentsStore> create(const std::string &folder, u64 direct_bytes = 0);
 
   // A folder for create() with room for `bytes`: "" for memory, else TMPDIR, else /var/tmp. Fails
-  // if none has.
+  // if none has enough.
   static Result<std::string> place_for(u64 bytes);
 
   // Adds a region; fails if it exceeds the capacity or the name is taken.

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file in host memory that devices copy to and from directly: contents stay where the device put
-// them, and no core touches them.
+// A file in host memory that devices copy to and from directly: contents stay where the device
+// wrote them, and no core copies them.
 //
-// The problem. A core copies memory at 5 to 10 GB/s and gives a new file its pages at 3 to 4 GB/s,
-// and a device on a bus is faster than both (50 GB/s with PCIe 5.0). So contents must not be copied
-// on their way, and the pages must be there before the device writes.
+// The problem. A core copies memory at 5 to 10 GB/s and allocates the pages of a new file at 3 to 4
+// GB/s, but a bus is faster than both (50 GB/s with PCIe 5.0). So cores must not copy the contents,
+// and the pages must exist before the device writes.
 //
-// How it works. The file is divided into pieces of 32 MiB. A piece gets its pages by one call
-// (MADV_POPULATE_WRITE, huge pages where the kernel gives them to shared memory, see
-// /sys/kernel/mm/transparent_hugepage/shmem_enabled), several pieces at a time on several cores and
-// ahead of the copies (pieces_ahead.h). No copy crosses the end of a piece, because a piece is also
-// what is page-locked as one.
+// How it works. The file is divided into pieces of 32 MiB. One call allocates the pages of a piece
+// (MADV_POPULATE_WRITE; huge pages if the kernel allows them for shared memory, see
+// /sys/kernel/mm/transparent_hugepage/shmem_enabled), for several pieces at a time on several cores
+// and ahead of the copies (pieces_ahead.h). No copy crosses the end of a piece, because each piece
+// is page-locked by itself.
 //
 // Hugetlbfs (MFD_HUGETLB) is not used: its pages are the administrator's reserve for others.
 #pragma once
@@ -52,7 +52,7 @@ class DirectMemory {
   std::span<std::byte> piece(u64 number) const;
   static u64 piece_of(u64 offset) { return offset / kPieceBytes; }
 
-  // Gives a piece its pages; those that are there keep their contents. From any thread. Fails if
+  // Allocates the pages of a piece; existing pages keep their contents. From any thread. Fails if
   // memory is short.
   Result<> populate(u64 number) const;
 
@@ -62,7 +62,7 @@ class DirectMemory {
   };
   // The next free bytes: `wanted`, or fewer at the end of a piece. None: the file is full.
   std::optional<Place> take(u64 wanted);
-  // The place may be taken again.
+  // Frees the place for reuse.
   void give(Place place) { given_.push_back(place); }
   // The first piece that was never taken from.
   u64 next_piece() const { return piece_of(next_); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that make the pieces of a direct memory ready for a device, ahead of its copies: a piece
-// gets its pages and is page-locked. They run at most a given number of bytes ahead, so that no
-// more host memory than that is taken before it is needed. Exists for one save or load.
+// Threads that prepare the pieces of a direct memory for a device, ahead of its copies: they
+// allocate the pages of a piece and page-lock it. They run at most a given number of bytes ahead,
+// which limits the host memory that is allocated early. Exists for one save or load.
 #pragma once
 
 #include <pthread.h>
@@ -51,7 +51,8 @@ class PiecesAhead {
   bool closed_ = false;
 };
 
-// Gives pages to the pieces of the first `bytes` bytes, on all cores. A shortage is no error here.
+// Allocates the pages of the first `bytes` bytes, on all cores. A shortage of memory is not an
+// error here.
 void populate_first(const DirectMemory &memory, u64 bytes);
 
 }  // namespace ckpt::agent

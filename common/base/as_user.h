@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files as another user would open them. A tool of root that works for a user's program must not do
-// at a path of that user what the user could not: the path may lead anywhere. The file system uid
-// (setfsuid(2)) is what the kernel checks such accesses by, and with another one than 0 root's
-// rights to files are gone too (capabilities(7)).
+// Opens files with the rights of another user. A tool that root runs on a user's program must not
+// access a file at a path of that user unless the user could: the path may lead anywhere. The
+// kernel checks such accesses against the file system uid (setfsuid(2)), and if it is not 0, root's
+// capabilities for files are dropped as well (capabilities(7)).
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,8 @@ struct Credentials {
 };
 
 // While it exists, this thread accesses files with the rights of `user`. Without root's rights it
-// changes nothing: then they are this user's anyway. Other threads are not affected.
+// changes nothing, because the accesses then have this user's rights anyway. Other threads are not
+// affected.
 class AsUser {
  public:
   explicit AsUser(const Credentials &user);

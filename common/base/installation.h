@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where the parts of this installation are. An installed tree may have been moved or copied, so
-// they are found from the place of the asking file, and only otherwise under the prefix of the
+// they are searched for relative to the file that asks, and only then under the prefix of the
 // build.
 #pragma once
 

@@ -9,9 +9,10 @@
 // The module is the room of the source file that logs the message; no declaration is needed.
 // Messages of tools/ have no module, because the name of the executable is enough.
 //
-// Inside an application's process the log must not disturb: each message is one write(2), no
-// descriptor stays open and no lock is held. CKPT_LOG=debug|info|warn|error|off sets the lowest
-// level that is shown (default: warn); CKPT_LOG_FILE appends the lines to a file instead.
+// Inside an application's process the log must not interfere with the program: each message is one
+// write(2), no descriptor stays open and no lock is held. CKPT_LOG=debug|info|warn|error|off sets
+// the lowest level that is shown (default: warn); CKPT_LOG_FILE appends the lines to a file
+// instead.
 #pragma once
 
 #include <string_view>

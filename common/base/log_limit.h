@@ -9,8 +9,8 @@
 
 namespace ckpt {
 
-// Bounds the lines that each peer can make a daemon log: whoever may connect can send what is
-// refused, as fast as the daemon answers. A peer is a number, such as its uid.
+// Bounds the lines that each peer can make a daemon log: a peer that may connect can send invalid
+// messages as fast as the daemon answers. A peer is identified by a number, such as its uid.
 class LogLimit {
  public:
   using Time = std::chrono::microseconds;  // since an arbitrary start

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text that others have chosen, made harmless: names of processes and files, command lines, what an
-// image says, what an agent answers. Such text may hold a terminal's control sequences, line feeds
-// that imitate a message of ours, or a path to somewhere else.
+// Escapes text from untrusted sources: names of processes and files, command lines, text from
+// images and agents. Such text may hold a terminal's control sequences, line feeds that imitate a
+// message of ours, or a path to somewhere else.
 #pragma once
 
 #include <string>

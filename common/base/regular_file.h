@@ -7,9 +7,9 @@
 
 namespace ckpt {
 
-// A regular file, for reading; none: there is no such file, or it is of another kind. To open a
-// device or FIFO does something to it already (a watchdog starts, a writer goes on), so nothing is
-// opened before its kind is known.
+// A regular file, for reading; none: there is no such file, or it is of another kind. Opening a
+// device or FIFO already has an effect (a watchdog starts, a writer is released), so the kind is
+// checked before anything is opened.
 UniqueFd open_regular(const std::string &path);
 
 }  // namespace ckpt

@@ -40,7 +40,7 @@ inline Failure fail_with_hint(std::string what, std::string hint) {
   return Failure(Error{std::move(what), std::move(hint)});
 }
 
-// What a user can do if a system call fails for want of a resource; otherwise empty.
+// What a user can do if a system call fails because a resource is short; otherwise empty.
 inline const char *resource_hint(int error) {
   switch (error) {
     case ENOMEM: return "free memory, or raise its limit (ulimit -v, the cgroup's limit)";

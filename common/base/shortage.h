@@ -16,8 +16,8 @@ namespace ckpt {
 // The error that an exception of the C++ library stands for.
 Error error_of(const std::exception &e);
 
-// Returns the Result of f(), or an error if f() throws. Not for exceptions of the C library, which
-// end a thread (pthread_exit(3)) and must pass.
+// Returns the Result of f(), or an error if f() throws. Does not catch the C library's exceptions,
+// which end a thread (pthread_exit(3)) and must propagate.
 template <class F>
 std::invoke_result_t<F> guarded(F &&f) {
   try {

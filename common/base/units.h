@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quantities in the form that people read.
+// Quantities in a readable form.
 #pragma once
 
 #include <string>

@@ -101,7 +101,7 @@ Result<> send_parts(int socket, ByteView data, std::span<const int> fds) {
 Error truncated(size_t received) {
   if (received >= kMaxMessageFds)
     return {fmt::format("a message came with more than {} descriptors", kMaxMessageFds), ""};
-  return {"no file descriptor is left for one that another process has sent",
+  return {"no file descriptor is left to receive the one that another process has sent",
           resource_hint(EMFILE)};
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // UNIX-domain sockets that carry framed messages and file descriptors. Only the owner can reach a
-// socket (folder 0700, socket 0600), and a peer is authorised by its uid. Its pid would not do:
-// SO_PEERCRED reports 0 for a peer in a PID namespace that is not visible here.
+// socket (folder 0700, socket 0600), and a peer is authorised by its uid. Its PID is not
+// sufficient: SO_PEERCRED reports 0 for a peer in a PID namespace that is not visible here.
 #pragma once
 
 #include <sys/socket.h>
@@ -53,7 +53,7 @@ Result<> send_message(int socket, u16 type, ByteView body = {}, std::span<const 
 // Receives one whole frame. No value: the peer hung up between frames. A hang-up inside a frame, a
 // body over `max_bytes` or more descriptors than kMaxMessageFds is an error.
 Result<std::optional<Message>> receive_message(int socket, size_t max_bytes = kMaxMessageBytes);
-// One descriptor without a frame, with the byte that it needs to travel with.
+// One descriptor without a frame, with the one byte that must accompany it.
 Result<> send_descriptor(int socket, int fd);
 // No value: the peer hung up.
 Result<std::optional<UniqueFd>> receive_descriptor(int socket);

@@ -22,8 +22,8 @@ inline std::string own_socket() {
   return "/tmp/ckptd-" + std::to_string(::getuid()) + ".sock";
 }
 
-// The socket of the user's own ckptd if it exists, otherwise the node's. In /tmp any user could
-// have made a file of that name.
+// The socket of the user's own ckptd if it exists, otherwise the node's. In /tmp another user could
+// have created a file of that name, so its owner is checked.
 inline std::string usual_socket() {
   std::string own = own_socket();
   struct stat st {};

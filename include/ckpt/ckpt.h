@@ -24,8 +24,8 @@
  * the caller's; the library keeps no pointer to it, except the arguments of ckpt_on_checkpoint()
  * and the addresses given to ckpt_exclude().
  *
- * Fork. The child of a fork has no part in its parent's checkpoints: callbacks and exclusions do
- * not apply there, and the child's first call starts an agent of its own.
+ * Fork. The child of a fork inherits neither callbacks nor exclusions, and its first call starts
+ * its own agent.
  */
 #ifndef CKPT_CKPT_H
 #define CKPT_CKPT_H
@@ -47,15 +47,15 @@ extern "C" {
 enum ckpt_outcome {
   CKPT_CONTINUED = 0, /* the image is complete, and this is the original program */
   CKPT_RESTORED = 1,  /* this is a copy, started from the image */
-  CKPT_FAILED = 2     /* there is no image, and the program runs on as before. In rare cases, which
-                         are logged, its devices are lost: every call of their API then fails */
+  CKPT_FAILED = 2 /* there is no image, and the program continues as before. In rare cases, which
+                     are logged, its devices are lost: every call of their API then fails */
 };
 
 enum ckpt_error {
   CKPT_ERR_NO_SESSION = -1,  /* the program was not started by ckpt-run or ckpt-restore */
   CKPT_ERR_BUSY = -2,        /* another thread of this process is in ckpt_checkpoint() */
   CKPT_ERR_INVALID = -3,     /* an argument is invalid */
-  CKPT_ERR_FAILED = -4,      /* the operation failed; the program runs on as before */
+  CKPT_ERR_FAILED = -4,      /* the operation failed; the program continues as before */
   CKPT_ERR_LOST = -5,        /* the devices are lost: every call of their API fails from now on */
   CKPT_ERR_UNKNOWN = -6,     /* no API knows the handle, or nothing was registered under the name */
   CKPT_ERR_IN_CALLBACK = -7, /* not possible inside a callback of ckpt_on_checkpoint() */
@@ -80,7 +80,7 @@ enum ckpt_state {
 
 struct ckpt_result {
   int outcome;           /* enum ckpt_outcome; the same as the return value */
-  double seconds;        /* CKPT_CONTINUED: how long device calls of this process were held back.
+  double seconds;        /* CKPT_CONTINUED: for how long device calls of this process had to wait.
                             CKPT_RESTORED: wall-clock time since the checkpoint was made, >= 0 */
   uint64_t device_bytes; /* device memory of this process that was saved, in bytes */
   uint64_t reserved[5];  /* zero */
@@ -89,7 +89,7 @@ struct ckpt_result {
 /*
  * Checkpoints the whole program, that is, every process that ckpt-run started, into the folder
  * `image`. A relative name is relative to the current directory. Blocks until the outcome is known;
- * other threads run on until the tools stop them. While the process is suspended, it waits.
+ * other threads continue until the tools stop them. While the process is suspended, it waits.
  * `result` may be NULL; it is filled in only if the call returns an outcome.
  *
  * Returns CKPT_CONTINUED or CKPT_RESTORED, like fork(): once in the program, and once in every copy
@@ -111,8 +111,8 @@ CKPT_API int ckpt_checkpoint(const char *image, unsigned flags, struct ckpt_resu
  * checkpoint; it may then set *reason to a string, which remains the callback's and must stay valid
  * until its next call. If it refuses, its own `after` is not called.
  *
- * `before` is the place to close what no image can hold, such as a TCP connection to another
- * machine, or RDMA: a dump that would be refused because of them waits with its refusal until
+ * Close in `before` what an image cannot hold, such as a TCP connection to another machine, or
+ * RDMA. A dump that would be refused because of them is refused only if they are still open when
  * `before` has returned.
  *
  * after: runs on the agent's thread when device calls pass again, in the opposite order, once for
@@ -160,7 +160,7 @@ CKPT_API int ckpt_include(const void *address, size_t bytes);
 /*
  * Suspends this process: it gives up its devices with all memory on them. The contents go into an
  * unnamed file in `folder`, or into host memory if `folder` is NULL. Waits for running device work,
- * 60 seconds at most. From then on, every call of a device API waits, in whatever thread, and so
+ * 60 seconds at most. From then on, every call of a device API waits, in every thread, and so
  * does ckpt_checkpoint(). A suspended program cannot be dumped. The callbacks of
  * ckpt_on_checkpoint() are called: `before` now, `after` (with CKPT_CONTINUED) at the end of the
  * resume.

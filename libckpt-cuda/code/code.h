@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the device code of a program says about its use of memory, read from its fat binaries
-// (fatbin/). Two facts matter. Kernels that call malloc use the device's heap, which the driver
-// alone can keep, and which the Manager cannot measure. Managed variables cannot be checkpointed at
-// all.
+// How a program's device code uses memory, as read from its fat binaries (fatbin/). Two facts
+// matter. Kernels that call malloc use the device heap, which only the driver can save, and which
+// the Manager cannot measure. Managed variables cannot be checkpointed at all.
 #pragma once
 
 #include <optional>

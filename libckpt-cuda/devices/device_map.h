@@ -2,16 +2,17 @@
 //
 // The map of devices for the driver's Restore.
 //
-// The problem. A move concerns one or two devices of the process. The driver wants more: a map that
-// names every GPU that the kernel's driver saw at the checkpoint, used or not, each with a GPU of
-// its own; another one fails with INVALID_VALUE (NVIDIA/cuda-python test_checkpoint.py,
-// NVIDIA/cuda-checkpoint#35). And drivers before 580 take no map at all.
+// The problem. A move concerns one or two devices of the process. But the driver needs a map that
+// names every GPU that the kernel's driver saw at the checkpoint, used or not, and assigns a
+// different GPU to each; any other map fails with INVALID_VALUE (NVIDIA/cuda-python
+// test_checkpoint.py, NVIDIA/cuda-checkpoint#35). Drivers before 580 accept no map at all.
 //
 // Example. Four GPUs a b c d; the process uses a, and is to move to c. Asked for: a→c. The complete
 // map: a→c, b→b, c→a, d→d.
 //
-// The algorithm. GPUs that the map does not name stay where they are, if that GPU exists and is not
-// taken. The rest take what is left, in order. A map in which all stay where they are is left out.
+// The algorithm. GPUs that the map does not name are mapped to themselves, if that GPU exists and
+// is not taken. The others get the remaining GPUs, in order. If every GPU is mapped to itself, no
+// map is passed.
 #pragma once
 
 #include <string>

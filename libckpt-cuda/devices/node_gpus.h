@@ -3,7 +3,7 @@
 // The UUIDs of all GPUs of this machine, whether CUDA_VISIBLE_DEVICES shows them or not, and their
 // memory.
 //
-// The driver's Restore wants a map of every GPU that the kernel's driver sees (device_map.h), but
+// The driver's Restore needs a map of every GPU that the kernel's driver sees (device_map.h), but
 // its own calls list only those that the process may use. Two documented interfaces list all: the
 // files /proc/driver/nvidia/gpus/*/information, and NVML, which ignores CUDA_VISIBLE_DEVICES. The
 // files come first, because reading them opens no device.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the lines of cuda.api become: a template for each kind of line. `Gated<Id, type>::call` has
-// the C signature `type` of the entry, so its address can stand in for the driver's.
+// The code for the lines of cuda.api: a template for each kind of line. `Gated<Id, type>::call` has
+// the C signature `type` of the entry, so its address can replace the driver's.
 #pragma once
 
 #include <tuple>
@@ -13,10 +13,10 @@
 
 namespace ckpt::cuda {
 
-// Drops device memory that is kept without need. False: there was none.
+// Frees device memory that is only kept for later allocations. False: there was none.
 bool free_kept_memory();
 
-// Calls the driver, and once more if memory was short and some was kept without need.
+// Calls the driver, and once more if memory was short and free_kept_memory() has freed some.
 template <class Fn>
 CUresult with_memory(Fn call) {
   CUresult e = call();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every entry of the driver API: the real driver's address, and what the program is given instead.
+// Every entry of the driver API: the real driver's address, and the address that the program gets
+// instead.
 //
 // The problem. A program reaches the driver in two ways: it is linked to symbols of libcuda.so.1
 // (-lcuda, dlsym), or it asks cuGetProcAddress for pointers, as every CUDA runtime does. We must
-// stand in front of 230 entries and stay out of the way of the 400 others, of which we need not
-// know the parameters.
+// replace 230 entries without affecting the 400 others, whose parameters we need not know.
 //
 // Example. The program calls cuEventRecord, which needs nothing from us, and cuMemAlloc_v2, which
 // we replace:
@@ -19,8 +19,8 @@
 // function of one indirect jump, in assembly, because a jump passes every argument on, on the stack
 // and in registers, whatever the signature. The constructor of this library (driver.cc) looks up
 // each entry in the driver and fills the targets: with ours where cuda.api has a line and the
-// process runs under ckpt-run, else with the driver's. cuGetProcAddress hands out the same targets,
-// so a pointer that we do not replace goes straight to the driver.
+// process runs under ckpt-run, else with the driver's. cuGetProcAddress returns the same targets,
+// so a pointer that we do not replace leads straight to the driver.
 //
 // Cost. One jump for an entry that is linked and not ours; nothing for one from cuGetProcAddress;
 // the gate (about 16 ns) for one of ours. The table is filled by 640 calls of dlsym at the start.

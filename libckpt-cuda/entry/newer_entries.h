@@ -4,8 +4,8 @@
 //
 // The problem. A runtime that is newer than this library asks the driver for entries that we do not
 // know (23 above CUDA 13.0 for the runtime of 13.5), and calls few of them. We do not know what
-// they do, so a process that has called one cannot be checkpointed. If we denied them, the runtime
-// or the program might not work at all.
+// they do, so a process that has called one cannot be checkpointed. If we did not provide them, the
+// runtime or the program might not work at all.
 //
 // How it works. The program is given a thunk for each. It jumps to the driver's entry and passes
 // all arguments on, as in entries.h. Its first call notes the name, and the preflight of a

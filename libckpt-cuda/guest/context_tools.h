@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What slicing keeps in each context of the driver: events, streams beside the program's, and the
-// empty kernel of the load test. Objects of a context that is gone are forgotten by its number,
-// which the driver does not use again.
+// The objects that slicing needs in each context of the driver: events, additional streams, and the
+// empty kernel of the load test. Contexts are identified by their numbers, which the driver does
+// not reuse, so the objects of a destroyed context are recognised and dropped.
 #pragma once
 
 #include "libckpt-cuda/entry/driver.h"

@@ -23,7 +23,7 @@ struct Kernel {
   Code *code = nullptr;
   u64 hash = 0;                    // of its module's PTX and its name
   std::atomic<bool> waits{false};  // it was found to wait for later blocks, so it runs whole
-  std::atomic<bool> named{false};  // the log has said why it runs whole
+  std::atomic<bool> named{false};  // the reason why it runs whole was logged
 
   std::mutex mutex;  // guards what follows
   slicing::SliceSize size;
@@ -36,7 +36,7 @@ struct Kernel {
 // still use a kernel of an unloaded module.
 struct Code {
   std::string original, rewritten;  // PTX; empty: it is loaded as it is, or unloaded
-  std::string whole;                // why it is loaded as it is
+  std::string whole;                // why it is loaded unchanged
   bool is_library = false;
   std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels;
 
@@ -69,7 +69,7 @@ void note_same_function(const void *function, const void *of);
 // Null: not known.
 Kernel *kernel_of(const void *function);
 
-// Says once in the log that the kernel runs whole.
+// Logs once that the kernel runs whole.
 void name_whole(Kernel &kernel, std::string_view why);
 
 }  // namespace ckpt::cuda::guest

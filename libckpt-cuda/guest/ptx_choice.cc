@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The driver takes machine code for the device's own architecture where there is some, else it
-// compiles PTX. PTX may be other code than the machine code beside it (__CUDA_ARCH__), so it takes
-// its place only where both are for the same architecture.
+// compiles PTX. PTX may differ from the machine code beside it (__CUDA_ARCH__), so it replaces the
+// machine code only if both are for the same architecture.
 #include "libckpt-cuda/guest/ptx_choice.h"
 
 namespace ckpt::cuda::guest {

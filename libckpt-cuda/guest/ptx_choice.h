@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which PTX of a program's code stands for what the driver would load.
+// Chooses the PTX of a program's code that corresponds to the code that the driver would load.
 #pragma once
 
 #include <string>

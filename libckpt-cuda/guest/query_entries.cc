@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program asks about a kernel is answered for its own code, and not for the code with the
-// added parameter. Parameters are counted here. For the rest (registers, shared memory, occupancy)
-// the original PTX is loaded beside the rewritten one, when it is asked for the first time: its
-// *twin*. The twin is never launched.
+// A program's queries about a kernel are answered for its own code, not for the code with the added
+// parameter. Parameters are counted here. For other queries (registers, shared memory, occupancy),
+// the original PTX is loaded beside the rewritten one at the first query: its *twin*. The twin is
+// never launched.
 #include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/guest/kernels.h"

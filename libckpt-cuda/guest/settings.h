@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How this process cuts kernels into slices: ckpt-run --guest and --slice, by an environment
-// variable.
+// How this process divides kernels into slices: ckpt-run --guest and --slice, passed in an
+// environment variable.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ namespace ckpt::cuda::guest {
 inline constexpr const char *kMemoryVariable = "CKPT_CUDA_WHOLE_KERNELS";
 
 struct Settings {
-  bool sliced = false;       // kernels are cut; if not, no other member matters
+  bool sliced = false;       // kernels are sliced; if not, no other member matters
   bool guest = false;        // with load tests and pauses
   u64 blocks = 0;            // the size of every slice; 0: found at run time
   double slice_ns = 0;       // the target time of a slice without --guest
-  double patience_ns = 2e9;  // how long a slice may stand still before the rest is started
+  double patience_ns = 2e9;  // how long a slice may make no progress before the rest is started
   slicing::CooperationSettings cooperation;
   std::string memory_path;  // of kMemoryVariable; empty: none
 };

@@ -5,25 +5,24 @@
 // two slices.
 //
 // How it works. The calling thread launches slices in the program's stream, in ascending order, and
-// keeps at most two of them on the device: the second one is there when the first one ends, so the
-// device does not wait for the host. The last slices are not waited for. A kernel that is shorter
-// than a slice is one launch, as without slicing, and as asynchronous. So what remains of the
+// keeps at most two of them on the device: the second one is ready when the first one ends, so the
+// device does not wait for the host. The thread does not wait for the last slices. A kernel that is
+// shorter than a slice is one launch, as without slicing, and as asynchronous. The rest of the
 // launch is in this thread, on the host: when a checkpoint closes the gate, the thread waits for
-// the slices on the device and steps out; after a restore it goes on with the next slice.
+// the slices on the device and leaves the gate; after a restore it continues with the next slice.
 //
 // What could go wrong. (1) A kernel with blocks that wait for later blocks, which is correct only
-// if all are on the device at once: the first slice would never end. (2) A kernel, or work in front
-// of it in the stream, that waits for something that this thread does after the launch. Both show
-// as a slice that stands still. Then the rest of the grid is launched at once, beside the slice
-// that stands (in up to three boxes, each in a stream of its own), and the call returns. Every
-// block is then where it would be without slicing, at the price of one delay: nothing was undone,
-// and nothing is lost. The program's stream waits for the rest, so its order is kept.
+// if all are on the device at once: the first slice would never end. (2) A kernel, or earlier work
+// in the stream, that waits for something that this thread does after the launch. In both cases a
+// slice makes no progress. Then the rest of the grid is launched at once, beside that slice (in up
+// to three boxes, each in a separate stream), and the call returns. Now all blocks are on the
+// device, as without slicing, only later: nothing was undone, and nothing is lost. The program's
+// stream waits for the rest, so its order is kept.
 //
 // Only a kernel that reads memory in a way that sees the writes of others can wait like that
 // (slicing::Kernel::may_wait). It never has a second slice behind the first one, since the first
-// could wait for it for ever. If it has stood still once, it runs whole from then on
-// (whole_kernels.h).
-// Other kernels are waited for as long as they run.
+// could wait for it forever. After it has made no progress once, it runs whole from then on
+// (whole_kernels.h). For other kernels, the thread waits as long as they run.
 #include "libckpt-cuda/guest/sliced_launch.h"
 
 #include <chrono>
@@ -87,7 +86,7 @@ class SlicedLaunch {
     return finish();
   }
 
-  // One launch: the kernel is shorter than a slice, or must not be cut.
+  // One launch: the kernel is shorter than a slice, or must run whole.
   CUresult run_whole() {
     one_slice_ = true;
     if (is_time_to_measure()) return run();
@@ -225,7 +224,7 @@ class SlicedLaunch {
     return kernel_.facts.may_wait || driver().cuEventQuery(start_->get()) == CUDA_ERROR_NOT_READY;
   }
 
-  // Launches all that is left, beside the slice that stands still.
+  // Launches the rest of the grid, beside the slice that makes no progress.
   CUresult release() {
     released_ = true;
     if (kernel_.facts.may_wait && driver().cuEventQuery(start_->get()) == CUDA_SUCCESS) {

@@ -7,7 +7,7 @@
 
 namespace ckpt::cuda::guest {
 
-// How long a slice should take; 0: there is no target.
+// The target time of a slice; 0: there is no target.
 double target_ns();
 // Whether work of `ns` may start in this turn. Without --guest always.
 bool turn_has_room(double ns);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that were found to wait for blocks with higher numbers (a barrier made by hand), so that
-// they run whole. They are remembered in a file of the user's, by a hash of their code, and one
+// Kernels that run whole because they were found to wait for blocks with higher numbers (a
+// hand-made barrier). They are remembered in a file of the user's, by a hash of their code, and one
 // program's finding serves all later ones. Its lines: a hash of 16 hexadecimal digits, and the
 // name.
 #pragma once

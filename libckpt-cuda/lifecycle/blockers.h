@@ -18,7 +18,7 @@ void note_blocker(Id id, const char *what);
 // `name` lives as long as the process.
 void note_newer_call(const char *name);
 
-// Appends a sentence for each blocker there is now: those noted, managed memory and variables, and
+// Appends a sentence for each current blocker: the recorded ones, managed memory and variables, and
 // streams that are being captured.
 void append_blockers(std::vector<std::string> &reasons);
 

@@ -21,8 +21,8 @@ struct DeviceInfo {
 };
 std::vector<DeviceInfo> visible_devices();
 
-// What a checkpoint must know of the devices. Read while the driver runs: it answers no call
-// between driver_checkpoint() and driver_restore().
+// The properties of devices that a checkpoint needs. They are read while the driver runs, because
+// it answers no call between driver_checkpoint() and driver_restore().
 struct Devices {
   std::vector<DeviceInfo> visible;
   std::vector<std::string> gpus;  // all of the machine (devices/node_gpus.h)
@@ -30,8 +30,8 @@ struct Devices {
 };
 Devices read_devices();
 
-// Whether the places of `before` have room for the driver's share and for our blocks. What cannot
-// be found out counts as room.
+// Whether the places of `before` have room for the driver's share and for our blocks. If that
+// cannot be determined, there is enough room.
 Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMap &map);
 
 // The visible devices, after a move with `map` from `before`: an error if one is not where the map

@@ -132,7 +132,7 @@ std::string no_driver_checkpoint() {
 }
 
 Result<> driver_checkpoint() {
-  // A Lock that returns after its deadline would block the program for ever.
+  // A Lock that returns after its deadline would block the program forever.
   CKPT_CHECK(checked(call_in_time(lock_driver, [] { unlock_driver(); }), "lock the driver"));
   holes().note();
   CKPT_CHECK(

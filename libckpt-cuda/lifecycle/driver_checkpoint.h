@@ -14,10 +14,10 @@
 //      state
 //
 // Lock waits until submitted work has ended and blocks new calls. Checkpoint copies all device
-// memory into memory of the process and gives the devices up: no descriptor of a device, no mapping
-// of one remains, so CRIU can dump the process. Restore does the reverse, on the same devices or,
-// since driver 580, on others of the same chip type; the arguments then map the UUID of each GPU of
-// the machine to another one (devices/device_map.h).
+// memory into memory of the process and releases the devices: no descriptor or mapping of a device
+// remains, so CRIU can dump the process. Restore does the reverse, on the same devices or, since
+// driver 580, on others of the same chip type; the arguments then map the UUID of each GPU of the
+// machine to another one (devices/device_map.h).
 //
 // What it keeps: all objects and handles, memory of pools, arrays, device variables, and the
 // contents of memory of cuMemCreate that is mapped. What it refuses or loses: managed memory,
@@ -27,9 +27,9 @@
 // into the image directly and unmap it beforehand (memory/memory.h), because the driver's copies
 // would need as much host memory again, and CRIU would write them as part of the process.
 //
-// What is guarded. Each call has a deadline (late_call.h). The addresses that the driver gives up
-// are kept free (holes.h). A Restore that ran out of memory, or does not return, is final: the
-// process has lost its devices.
+// Precautions. Each call has a deadline (late_call.h). The addresses that the driver unmaps are
+// kept free (holes.h). A Restore that ran out of memory, or does not return, is final: the process
+// has lost its devices.
 //
 // Cost. The time to copy what is left on the devices, plus the driver's own start and stop.
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses of the process that the driver gives up for the time of a checkpoint.
+// Addresses of the process that the driver unmaps for the time of a checkpoint.
 //
 // The problem. The driver's Checkpoint unmaps the ranges of /dev/nvidia* from the process, and its
 // Restore maps them at the same addresses with MAP_FIXED. The threads of the program run meanwhile,
@@ -9,10 +9,11 @@
 // (google/gvisor#14008).
 //
 // How it works. Device ranges are shared mappings. note() records all shared mappings before the
-// checkpoint. fill() puts a mapping without access into each that is gone. Between the driver's
-// munmap and that moment a thread may have been quicker; threads that map often also unmap soon, so
-// fill() waits for that, and fails at a deadline. The placeholders stay during Restore, which maps
-// over them, so that no moment is left. release() removes those that Restore has not used.
+// checkpoint. fill() puts a mapping without access into the place of each that has disappeared.
+// Before that, a thread may already have mapped something there. Threads that map often usually
+// unmap soon, so fill() waits for that, and fails at a deadline. The placeholders stay during
+// Restore, which maps over them, so the addresses are never free. release() removes the
+// placeholders that Restore has not replaced.
 //
 // Cost. /proc/self/maps is read two times a checkpoint and once a restore.
 #pragma once

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call of the driver with a deadline. The driver's own checkpoint calls have none (but Lock), and
-// have been seen to hang (NVIDIA/cuda-checkpoint#58). The call is made by a thread of its own,
-// which is left behind where it does not return in time.
+// A call of the driver with a deadline. Of the driver's own checkpoint calls only Lock has one, and
+// the others have been seen to hang (NVIDIA/cuda-checkpoint#58). A separate thread makes the call,
+// and is abandoned if the call does not return in time.
 #pragma once
 
 #include <functional>

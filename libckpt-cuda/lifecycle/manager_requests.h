@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What CUDA asks the Manager, and what it reports (ckpt-run --managed, manager-client/). Only what
-// takes device memory is asked: the start, an allocation that needs a new block, and code that has
-// large device variables or uses the device's heap. Contexts and freed memory are reported. For a
+// CUDA's requests and reports to the Manager (ckpt-run --managed, manager-client/). Only steps that
+// take device memory need a request: the start, an allocation that needs a new block, and code that
+// has large device variables or uses the device heap. Contexts and freed memory are reported. For a
 // program that is not managed all of this does nothing.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace ckpt::cuda {
 
-// Before the driver's cuInit: waits until the Manager assigns a device, and makes it the only one
-// that the program sees. An error: the Manager denied it.
+// Before the driver's cuInit: waits until the Manager assigns a device, and makes it the only
+// device that the program sees. Fails if the Manager denies the request.
 CUresult acquire_device();
 // After cuInit, and after the program has joined the agent: from now on it can be evicted.
 void report_started();

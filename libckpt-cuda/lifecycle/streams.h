@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a checkpoint must know of streams: whether one is being captured, because its work is then
-// recorded and not executed, and whether the driver is running a host function of the program.
+// The state of streams that a checkpoint needs: whether a stream is being captured, because its
+// work is then recorded and not executed, and whether the driver is running a host function of the
+// program.
 #pragma once
 
 namespace ckpt::cuda {

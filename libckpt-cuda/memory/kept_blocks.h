@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Blocks of large allocations that were freed and stay mapped. A program that allocates and frees a
-// buffer in a loop then pays no driver calls. Bounded, and dropped as soon as memory is short: no
-// other process can use what is kept here. Not thread-safe.
+// buffer in a loop then pays no driver calls. Their memory is bounded, and they are dropped as soon
+// as memory is short, because no other process can use it. Not thread-safe.
 #pragma once
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory of cuMemAlloc, so that it can be taken away and brought back at the same addresses.
+// Device memory of cuMemAlloc that can be unmapped and mapped again at the same addresses.
 //
-// The problem. A program keeps device addresses in its own variables, on the host and in device
-// memory, where they cannot be found and corrected. After a checkpoint every allocation must be
-// where it was, on this device or on another one. cuMemAlloc chooses the address itself, so memory
-// that was freed cannot be allocated again at the same place.
+// The problem. A program stores device addresses in its own variables, on the host and in device
+// memory, where they cannot be found and changed. After a checkpoint every allocation must be where
+// it was, on this device or on another one. cuMemAlloc chooses the address itself, so memory that
+// was freed cannot be allocated again at the same place.
 //
 // The driver's virtual memory management separates addresses (cuMemAddressReserve) from physical
 // memory (cuMemCreate) and joins the two (cuMemMap). We serve cuMemAlloc with it: addresses stay
@@ -100,7 +100,7 @@ class Memory {
 
   // From now on no block of a large allocation is kept: another one accounts for device memory.
   void keep_no_blocks() { keeps_blocks_ = false; }
-  // Memory is short: drops what is kept without an allocation. False: nothing was.
+  // Memory is short: frees the blocks that are kept without an allocation. False: there were none.
   bool drop_kept();
 
   // Bytes in blocks without an allocation.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether these devices can take over a process, and which of them stands for which of its own.
+// Whether these devices can take over a process, and which of them replaces which device of the
+// process.
 #pragma once
 
 #include <string>
@@ -30,8 +31,8 @@ DeviceCheck check_devices(const nlohmann::json &requirements,
                           const std::vector<RealDevice> &offered,
                           const std::vector<std::string> &chosen);
 
-// Makes the map what the driver's Restore wants (devices/device_map.h), or adds the reason why
-// there is none. `gpus`: all GPUs of this machine.
+// Completes the map for the driver's Restore (devices/device_map.h), or adds the reason why there
+// is none. `gpus`: all GPUs of this machine.
 void complete_check(DeviceCheck &check, const nlohmann::json &requirements,
                     const std::vector<std::string> &gpus, int driver_version);
 

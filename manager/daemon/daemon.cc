@@ -249,7 +249,7 @@ Result<> Daemon::process(Peer &peer, const managed::ToManager &message) {
   if (auto *m = std::get_if<in::Holder>(&message)) Measurements::note_holder(peer, m->pid);
   bool may_be_first = std::holds_alternative<in::Uses>(message);
   if (!peer.joined && !may_be_first)
-    return fail("the first message is {} and not Join", managed::name_of(message));
+    return fail("the first message is {} instead of Join", managed::name_of(message));
   if (std::holds_alternative<in::Ping>(message)) return peer.send(out::Pong{});
   write_journal("from", peer.id, managed::name_of(message));
   if (std::holds_alternative<in::Fin>(message)) measurements_.exits(now(), peer);

@@ -2,8 +2,8 @@
 //
 // ckptd: sockets, clock and measurements around the policy, in one thread with one poll loop. No
 // peer can starve the others: a turn of the loop processes at most one message of each peer, status
-// requests take at most a tenth of the time, and what a peer makes the daemon remember, or does not
-// read, is bounded.
+// requests take at most a tenth of the time, and the memory that a peer can make the daemon use is
+// bounded.
 #pragma once
 
 #include <signal.h>

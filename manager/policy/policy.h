@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Manager's decisions, and nothing else: messages and measurements go in, orders come out.
-// There is no socket, clock or random number, so the same inputs give the same orders. The daemon
-// runs it (manager/daemon), and so do tests and simulators.
+// The Manager's decisions: messages and measurements go in, orders come out. There is no socket,
+// clock or random number, so the same inputs give the same orders. The daemon runs it
+// (manager/daemon), and so do tests and simulators.
 //
-// The problem. Programs share the memory of GPUs, and each allocates when it likes. If a GPU has
-// too little, one program has to leave it for a while, although none knows of the others. A grant
-// must be backed by memory that exists, no program may wait forever, and two programs must not wait
-// for each other.
+// The problem. Programs share the memory of GPUs, and each allocates at any time. If a GPU has too
+// little memory, one program has to leave it for a while, although no program knows of the others.
+// A grant must be backed by memory that exists, no program may wait forever, and two programs must
+// not wait for each other.
 //
 // An example. A GPU has 100 MiB, a context takes 10. Programs A and B each have a context and 30
 // MiB, so 20 are free.
@@ -18,7 +18,8 @@
 //
 // The algorithm. Each message changes the state of its program (messages.cc). Then one decision is
 // made for the whole node (Policy::decide()):
-//   1. Accounting counts each GPU anew: measured free memory less what is promised (MC-9 to MC-12).
+//   1. Accounting computes each GPU again: measured free memory less what is promised (MC-9 to
+//   MC-12).
 //   2. Running programs that wait for memory come first, or a program that was just evicted would
 //      take back what it has left. A request that does not fit evicts its own program (MC-12), or
 //      the cheapest one of the GPU.

@@ -201,7 +201,8 @@ struct Program {
   }
   Contents contents() const;
 
-  // Gives its memory to every program that is none, and is never the starving program before one.
+  // A guest gives its memory to every other program that is not a guest, and never becomes the
+  // starving program before such a program.
   bool is_guest() const { return priority < 0; }
   bool waiting() const { return wait() != nullptr; }
   // Uses a device, or is about to.

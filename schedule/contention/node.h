@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the contention model knows of a node and of a task (HC, docs/PAPERS.md). All figures of a
-// task are of a run without neighbours on that node. Nothing here is measured: `ckpt-node-bench`
-// measures a node's figures, and counters measure a task's.
+// The properties of a node and of a task in the contention model (HC, docs/PAPERS.md). All figures
+// of a task are from a run without neighbours on that node. Nothing here is measured:
+// `ckpt-node-bench` measures a node's figures, and counters measure a task's.
 #pragma once
 
 #include <array>

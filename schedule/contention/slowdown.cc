@@ -11,8 +11,8 @@ namespace {
 // pinned buffer, and the GPU reads that.
 constexpr double kCopyPerCore = 2, kCopyPerMemory = 3;
 
-// The share of `capacity` that each of two kinds of users gets who demand `a` and `b` each: max-min
-// fair, so what a small demand leaves is given to the large ones.
+// The max-min fair shares of `capacity` for two kinds of demands, `a` and `b`: the part that small
+// demands leave is divided among the large ones.
 struct Fair {
   double a, b;
 };

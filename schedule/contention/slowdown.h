@@ -3,9 +3,8 @@
 // How much longer a task takes beside others on its node (HC sections 4.4 and 4.5).
 //
 // Problem. Tasks that each use one core, and some of them a GPU, share three links: the one between
-// cores and router, the one between router and memory, and the one between router and GPUs. In
-// which stage each task is at a moment is not known; only the share of its time that each stage
-// takes is.
+// cores and router, the one between router and memory, and the one between router and GPUs. The
+// current stage of each task is not known, only the share of its time that each stage takes.
 //
 // Example. A task in its Memory stage wants 5.2 GB/s. Beside it, two tasks copy at 2.6 GB/s, each
 // byte of which a core reads and writes (5.2 GB/s), and one more is in its Memory stage. The cores

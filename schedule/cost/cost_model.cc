@@ -30,7 +30,7 @@ Line fit_line(std::span<const Point> points) {
   Sums s = sums_of(points);
   double spread = s.n * s.xx - s.x * s.x;
   Line constant{0, std::max(0.0, s.y / s.n)};
-  // Relative to the sums: a spread below the rounding errors is none.
+  // Relative to the sums: a spread below the rounding errors counts as zero.
   if (spread <= 1e-12 * s.n * s.xx) return constant;
   Line line;
   line.slope = (s.n * s.xy - s.x * s.y) / spread;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a checkpoint and a restore will take (KS-1 to KS-4, docs/PAPERS.md).
+// The expected time of a checkpoint and of a restore (KS-1 to KS-4, docs/PAPERS.md).
 //
 //     C = aC M + bC + W        R = aR M + bR + K
 //
-// M is what the image holds, in MB (10^6 bytes); K the time in which the program's kernels are
+// M is the data in the image, in MB (10^6 bytes); K the time in which the program's kernels are
 // compiled again; a and b are constants of a resource class and its storage, fitted by least
 // squares to what was measured there. The paper has no W, and its one bad prediction is a program
 // with a queue of long kernels, for which a checkpoint waits. W is the time that a checkpoint waits
@@ -23,8 +23,8 @@ struct Line {
 };
 
 // Least squares. With fewer than two different x: a constant line through the mean. Neither part
-// is negative: a negative one is set to zero and the other fitted alone, since no checkpoint takes
-// less than nothing.
+// may be negative, because no checkpoint takes negative time: a negative part is set to zero, and
+// the other is fitted alone.
 struct Point {
   double x = 0, y = 0;
 };

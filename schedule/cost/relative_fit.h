@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Costs by two sizes: what a program holds, and what is stored of it after compression. A line over
-// the first alone (cost_model.h) cannot fit programs with zeros and programs with noise, because
-// only the second is written to the storage.
+// Costs by two sizes: the data that a program holds, and the data that is stored after compression.
+// A line over the first size alone (cost_model.h) cannot fit both programs with zeros and programs
+// with noise, because only the stored data is written to the storage.
 //
 // The sum of the squared *relative* errors is the least possible, since errors are reported
 // relative to the cost (KS-4). Plain least squares would fit the largest programs alone.
@@ -23,7 +23,7 @@ struct SizedSample {
   double megabytes = 0, stored_megabytes = 0, seconds = 0;
 };
 
-// No part is negative. Samples without a positive time count for nothing.
+// No part is negative. Samples without a positive time are ignored.
 SizedCost fit_relative(std::span<const SizedSample> samples);
 
 }  // namespace ckpt::schedule

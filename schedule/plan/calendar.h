@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The nodes of one class that are free at each time, past and future: a step function, kept as the
-// times at which it changes. Reservations only touch times from now on, so the past is a history
-// from which waits can be told apart afterwards.
+// times at which it changes. Reservations only touch times from now on, so the past is a history,
+// from which waits can be classified afterwards.
 //
 // Cost: a reservation moves the steps that follow its begin, and a search for idle intervals walks
 // over them: both grow with the reservations that lie ahead, not with those of the past. The
@@ -35,13 +35,13 @@ class Calendar {
   void advance(Ticks now);
   // `n` nodes from `begin` until `end`. False, and no change, where fewer are free.
   bool reserve(Ticks begin, Ticks end, unsigned n);
-  // Gives back a part of a reservation.
+  // Releases a part of a reservation.
   void release(Ticks begin, Ticks end, unsigned n);
 
   // The first interval that ends after `from` and in which `n` nodes are free throughout, without
   // what lies before `from`. Its end is kForever if nothing follows.
   std::optional<Interval> idle_after(Ticks from, unsigned n) const;
-  // From when on `n` nodes are free for ever, at least `from`.
+  // The time, at least `from`, from which on `n` nodes are free without end.
   Ticks free_for_ever(Ticks from, unsigned n) const;
 
   std::span<const Step> history() const { return steps_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state on which a policy decides: what is reserved on each class.
+// The state on which a policy decides: the reservations on each class.
 #pragma once
 
 #include <vector>

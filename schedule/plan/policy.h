@@ -2,11 +2,11 @@
 //
 // Where and when a job runs (KS-5.3 and KS-5.4, docs/PAPERS.md).
 //
-// Problem. Jobs come one by one and are planned in that order, each once and for good. A job of n
-// nodes must wait until n nodes of a class are free at the same time, and until then fewer than n
-// stand idle, or those of a slower class. A job that can be checkpointed can use them meanwhile: it
-// runs in an idle interval, is moved out of it, and goes on elsewhere. Each move costs a checkpoint
-// and a restore.
+// Problem. Jobs are submitted one by one and planned in that order, and a plan is never changed. A
+// job of n nodes must wait until n nodes of a class are free at the same time, and until then fewer
+// than n nodes, or nodes of a slower class, are idle. A job that can be checkpointed can use them
+// meanwhile: it runs in an idle interval, is moved at its end, and continues elsewhere. Each move
+// costs a checkpoint and a restore.
 //
 // Example. A job of 8 fast nodes would start in an hour. 8 slow nodes, half as fast, are idle now.
 // It runs there for an hour, moves in 5 minutes, and has (60 - 5) / 2 minutes less to do.
@@ -21,7 +21,7 @@
 //   WMCT   our own: of all plans (a whole run in any idle interval, and those of the policies
 //   above)
 //          the one that ends first when what it wastes is added: see `waste_weight`. It always
-//          charges what really happens, whatever reading of the paper the options choose.
+//          charges what really happens, whatever the options say.
 //
 // No policy delays a job that was planned before. Cost: a walk over the reservations between now
 // and the job's start, on each class.
@@ -83,7 +83,7 @@ class Policy {
   PolicyOptions options_;
 };
 
-// What a move of the job out of, or into, that class really takes.
+// The real cost of moving the job out of, or into, that class.
 MoveCost real_cost(const Job &job, const ResourceClass &c);
 
 }  // namespace ckpt::schedule

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs a workload under a policy: each job is planned when it is submitted, and what really happens
-// follows from the plan and the real costs. Where a plan was too careful, what it does not need is
-// given back when the job ends.
+// follows from the plan and the real costs. If a plan reserved too much time, the rest is released
+// when the job ends.
 //
 // Cost: see Calendar and Policy; memory grows with the jobs (about 200 bytes each).
 #pragma once
@@ -35,8 +35,8 @@ struct Outcome {
   size_t impossible = 0;         // jobs that fit on no class; their results are zero
 };
 
-// Fails if the parts of a turnaround do not add up, or a node would be used twice: faults of the
-// policy or of this program, which no option can cause.
+// Fails if the parts of a turnaround do not add up, or if a node would be used twice: these are
+// defects of the policy or of this program, which no option can cause.
 Result<Outcome> simulate(const Workload &w, const std::vector<ResourceClass> &classes,
                          PolicyName policy, const PolicyOptions &options);
 

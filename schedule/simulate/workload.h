@@ -7,7 +7,8 @@
 
 namespace ckpt::schedule {
 
-// Of what the load is a share. The paper does not say, and it decides everything ([?28]).
+// The capacity of which the load is a share. The paper does not say it, and the results depend on
+// it above all ([?28]).
 enum class LoadOf : u8 {
   Fastest,  // of the nodes of the fastest class, on which every job's work is measured
   All,      // of all nodes, each of which works at its own speed

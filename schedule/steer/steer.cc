@@ -158,7 +158,7 @@ class Steering {
     return options_.policy != PolicyName::Mct && options_.policy != PolicyName::Mctb;
   }
 
-  // After all that waits was planned: what is free then is free for ever, as far as is known.
+  // After all waiting jobs were planned: as far as is known, nodes that are free then stay free.
   void move_if_better(const LiveJob &j) {
     if (!migrates() || j.running->leaving) return;
     double done = done_by_now(j);

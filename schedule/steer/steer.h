@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a daemon that steers a batch system does next: which waiting jobs it starts, where, and
-// which running ones it moves. A function of what the batch system says now, and of nothing else,
-// so a daemon that was started again decides as one that never ended.
+// The next actions of a daemon that controls a batch system: which waiting jobs it starts and
+// where, and which running jobs it moves. They depend only on the current state of the batch
+// system, so a restarted daemon decides as if it had never ended.
 //
 // Jobs are planned in the order of their submission by a Policy, on the nodes that are free now and
-// will be when the running jobs end. Of a plan only what begins now is carried out, because run
-// times are estimates and the next call knows better. A job that has to leave its nodes at some
-// time is told so with its start (Start::until); when that time has come it is moved, unless the
-// plan for what is left of it would keep it there.
+// will be when the running jobs end. Only the part of a plan that begins now is executed, because
+// run times are estimates and the next call has newer ones. If a job has to leave its nodes at some
+// time, that time is set at its start (Start::until). At that time it is moved, unless the plan for
+// the rest of the job keeps it there.
 //
 // With a policy that migrates, a running job is also moved as soon as it would end earlier on other
 // nodes for which no job waits, with the costs of the move.
@@ -63,7 +63,7 @@ struct Move {
   double done = 0;
   double checkpoint_seconds = 0;  // that its checkpoint was planned to take
 };
-// A job may stay where it is, although it was to leave by now.
+// A job may stay on its nodes although its time to leave has come.
 struct Extend {
   u64 id = 0;
   std::optional<Ticks> until;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Comma-separated values under a header that names the columns. No value is quoted.
+// Comma-separated values with a header line that names the columns. No value is quoted.
 #pragma once
 
 #include <algorithm>

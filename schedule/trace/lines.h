@@ -12,7 +12,7 @@
 
 namespace ckpt::schedule {
 
-// Beyond any cluster: what larger numbers would cause are overflows.
+// Larger than any real cluster; larger numbers could overflow.
 constexpr double kMostSeconds = 1e10, kMostMegabytes = 1e12;
 constexpr unsigned kMostNodes = 1u << 24;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logs of real clusters as workloads. A log is untrusted text: each error names its line, and what
-// a line asks for is bounded. Records that no simulation can use (a job without a run time, say)
-// are left out and counted.
+// Logs of real clusters as workloads. A log is untrusted text: each error names its line, and the
+// values of a line are bounded. Records that no simulation can use (for example, a job without a
+// run time) are left out and counted.
 #pragma once
 
 #include <string_view>
@@ -26,7 +26,7 @@ struct Trace {
 };
 
 struct TraceOptions {
-  // Of jobs for which the log has no memory, in MB a node.
+  // The memory, in MB per node, of jobs for which the log has none.
   double megabytes_per_node = 2048;
   // SWF's columns 7 and 10: kilobytes a processor, as the format says; or bytes of the whole job,
   // as some archives write.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder that appears complete or not at all.
+// A folder that appears under its name only when it is complete.
 //
 // The problem: a checkpoint may be killed, run out of disk space, or lose power at any moment.
 // Afterwards the path of the image must show a complete image (the new one, or the one that it was

@@ -83,7 +83,7 @@ def test_a_damaged_image_falls_back_to_the_one_before(ckpt):
     damage(ckpt.folder / "series" / newest)
     copy = batch(ckpt, "counter", 200)
     copy.wait_lines(1)
-    assert f"{newest}" in copy.error_text and "the image before this one is taken" in copy.error_text
+    assert f"{newest}" in copy.error_text and "the previous image is used" in copy.error_text
     assert copy.wait() == 0
     again = numbers(copy)
     assert again == list(range(again[0], 200)) and again[0] <= numbers(first)[-1] + 1
@@ -97,7 +97,7 @@ def test_only_damaged_images_are_an_error(ckpt):
     assert "damaged" in copy.error_text and not copy.text
 
 
-def test_a_finished_program_begins_anew(ckpt):
+def test_a_finished_program_starts_from_the_beginning(ckpt):
     assert preempted(ckpt, batch(ckpt, "counter", 60)) == 85
     assert batch(ckpt, "counter", 60).wait() == 0
     anew = batch(ckpt, "counter", 60)
@@ -143,7 +143,7 @@ def test_a_signal_before_the_program_runs(ckpt):
     assert numbers(job, last) == list(range(100))
 
 
-def test_a_program_that_cannot_be_dumped_runs_on(ckpt):
+def test_a_program_that_cannot_be_dumped_keeps_running(ckpt):
     outside = socket.create_server(("127.0.0.1", 0))
     connect = f"exec 5<>/dev/tcp/127.0.0.1/{outside.getsockname()[1]}"
     job = batch(ckpt, "bash", "-c", connect + "; until [ -e go ]; do echo on; sleep 0.1; done")

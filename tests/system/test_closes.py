@@ -102,12 +102,12 @@ def test_library_that_uses_an_adapter_is_named(ckpt, adapter, port):
     job = ckpt.run("/usr/bin/python3", "-c", script)
     job.wait_text("ready")
     error = ckpt.dump_refused(job.pid, "one")
-    assert f"(python3) uses RDMA ({adapter}): the connections are in the adapter" in error, error
+    assert f"(python3) uses RDMA ({adapter}), which holds the state of its connections" in error, error
     assert "(python3) uses NCCL: destroy its communicators (ncclCommDestroy)" in error, error
     assert "was not touched" in error, error
 
 
-def test_job_one_of_whose_programs_closes(ckpt):
+def test_job_in_which_one_program_closes(ckpt):
     """The other one has no callbacks, and sees the end of its connection before packets are stopped."""
     nodes = Nodes(ckpt, 2)
     try:

@@ -2,6 +2,7 @@
 """Programs in namespaces of their own, as in a container, dumped and suspended from outside."""
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -39,7 +40,7 @@ class Container:
 
 @pytest.fixture
 def tools(ckpt, monkeypatch):
-    """`ckpt`, which also starts what is no tool of ckpt."""
+    """`ckpt`, which also starts programs that are not tools of ckpt."""
     monkeypatch.setattr(ckpt, "tool", lambda name: str(BUILD / "tools" / name) if name.startswith("ckpt") else name)
     return ckpt
 
@@ -102,7 +103,7 @@ def refused(tools, inside):
 def test_a_user_namespace_is_refused_by_name(tools):
     inside = Container(tools, [*PID, "--user", "--map-root-user"], "true", tools.programs / "counter", STEPS)
     inside.job.wait_lines(2)
-    assert "lives in another user namespace than ckpt-dump" in refused(tools, inside)
+    assert "runs in another user namespace than ckpt-dump" in refused(tools, inside)
 
 
 OVERLAY = """mkdir -p "$CKPT_RUNTIME_DIR/o"; mount -t tmpfs tmpfs "$CKPT_RUNTIME_DIR/o"; cd "$CKPT_RUNTIME_DIR/o"
@@ -110,7 +111,7 @@ mkdir up work root; mount -t overlay overlay -o lowerdir=/,upperdir=up,workdir=w
 for at in proc dev sys; do mount --rbind /$at root/$at; done; cd root; exec chroot . sh -ec 'cd "$0"; exec "$@"' {folder} \\"""
 
 
-def test_a_container_with_files_of_its_own(tools):
+def test_a_container_with_its_own_root_folder(tools):
     """CRIU of the container must not run with the rights of the tool outside. A suspend needs no CRIU."""
     tools.env.update(bed_environment())
     script = OVERLAY.format(folder=tools.folder)
@@ -121,7 +122,7 @@ def test_a_container_with_files_of_its_own(tools):
         pytest.skip(f"no overlay here: {job.error_text[-200:]}")
     keeper = [p for p in tree_of(job.pid) if executable_name(p) == "ckpt-run"][0]
     said = tools.dump_refused(keeper, "one")
-    assert "a container with files of its own" in said and "--suspend" in said
+    assert "a container that has its own root folder" in said and "--suspend" in said
     for tool, option in (("ckpt-dump", "--suspend"), ("ckpt-restore", "--resume")):
         r = subprocess.run([tools.tool(tool), option, str(keeper)], env=tools.env, capture_output=True, text=True, timeout=100)
         assert r.returncode == 0, r.stderr
@@ -138,3 +139,39 @@ def test_a_file_that_was_opened_outside_is_named(tools, dumped_inside):
                            capture_output=True, text=True, timeout=100)
         assert r.returncode == 1
     assert "was opened outside of the program's mount namespace" in r.stderr and str(tools.folder / "log") in r.stderr
+
+
+CHROOTED = """import ctypes, os, time
+n = ctypes.c_uint()
+if "device" in os.environ["CASE"]: assert ctypes.CDLL("libOpenCL.so.1").clGetPlatformIDs(0, None, ctypes.byref(n)) == 0
+os.mkdir("root"); os.chroot("root"); os.chdir("/")
+print("ready", flush=True)
+time.sleep(2)
+assert os.listdir("/") == []
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("namespaces", [[], ["--mount"]], ids=["here", "mount"])
+def test_a_program_that_changes_its_root_folder(tools, namespaces):
+    """It is in no container: CRIU does not run with files of the new root folder. Its copy is dumped again."""
+    tools.env["CASE"] = "plain"
+    (tools.folder / "chrooted.py").write_text(CHROOTED)
+    inside = Container(tools, namespaces, "true", sys.executable, "-u", tools.folder / "chrooted.py")
+    inside.job.wait_lines(1)
+    tools.dump(inside.keeper, "one")
+    assert inside.job.wait() == 85
+    copy = tools.restore("one")
+    wait_for(lambda: tree_of(copy.pid), "the copy")
+    tools.dump(copy.pid, "two", "--leave-running")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines == ["done"]
+
+
+def test_a_program_with_a_device_that_changes_its_root_folder_is_refused(tools):
+    tools.env.update(bed_environment(), CASE="device")
+    (tools.folder / "chrooted.py").write_text(CHROOTED)
+    job = tools.run(sys.executable, "-u", tools.folder / "chrooted.py")
+    job.wait_lines(1)
+    assert "has changed its root folder (chroot)" in tools.dump_refused(job.pid, "one")
+    assert job.wait() == 0, job.error_text

@@ -122,7 +122,7 @@ def test_a_restored_program_is_dumped_and_restored_again(cuda):
     assert third.lines[-2:] == expected
 
 
-def test_the_program_runs_on_after_a_dump(cuda):
+def test_the_program_continues_after_a_dump(cuda):
     expected = cuda.expected(6)
     job = cuda.start(6)
     for name in ("one", "two"):

@@ -300,7 +300,7 @@ def test_a_driver_that_crashes_ends_the_program_and_leaves_no_image(cuda, order)
 # ---- too little memory in the driver's Restore
 
 def test_room_for_the_drivers_share_is_checked_before(cuda):  # noqa: F811
-    """The driver's share is 40 MiB of the context; afterwards the driver itself would refuse for ever."""
+    """The driver's share is 40 MiB of the context; afterwards the driver itself would refuse permanently."""
     cuda.ckpt.env.update(CKPT_SOFTCUDA="1x96M", CKPT_SOFTCUDA_CONTEXT="40")
     expected = cuda.expected(6)
     job = cuda.start(6)

@@ -111,16 +111,16 @@ def test_the_readme_is_short():
 
 
 @pytest.mark.no_criu
-def test_every_promise_of_security_names_a_test_that_exists():
-    """SECURITY.md: each row of its tables of promises has one, and each name is a test or a file of tests."""
+def test_every_guarantee_of_security_names_a_test_that_exists():
+    """SECURITY.md: each row of its tables of guarantees names a test, and each name is a test or a file of tests."""
     text = (ROOT / "docs" / "SECURITY.md").read_text()
     sources = {p.stem: p.read_text() for p in (ROOT / "tests").rglob("test_*.py")}
     known = set(sources) | {p.stem for p in (ROOT / "tests" / "unit").rglob("*_test.cc")}
     known |= {name for source in sources.values() for name in re.findall(r"def (test_\w+)", source)}
     named = set(re.findall(r"`(test_\w+|\w+_test)`", text))
     assert len(named) > 30 and named <= known, named - known
-    rows = [line for line in text.partition("## What is promised")[2].splitlines()
-            if re.match(r"\| [^-]", line) and not line.startswith("| promise |")]
+    rows = [line for line in text.partition("## What is guaranteed")[2].splitlines()
+            if re.match(r"\| [^-]", line) and not line.startswith("| guarantee |")]
     assert rows and not [r for r in rows if not re.search(r"`(test_\w+|\w+_test)`", r.split("|")[3])]
 
 

@@ -48,7 +48,7 @@ def test_a_rebuilt_executable_without_a_build_id_is_refused(ckpt):
 
 
 def test_append_files(ckpt):
-    """The program and its script share a log, which goes on after the dump."""
+    """The program and its script share a log, which continues after the dump."""
     log = ckpt.folder / "log"
     script = "while test ! -e finish; do echo line; sleep 0.02; done; echo end"
     with open(log, "w") as stdout:
@@ -137,7 +137,7 @@ except OSError:  # the other end is closed
 
 
 def test_two_copies_of_a_program_with_its_own_terminal(ckpt):
-    """The number of the terminal is taken for the second copy, which can be dumped again all the same."""
+    """The number of the terminal is taken for the second copy, which can nevertheless be dumped again."""
     job = ckpt.run("/usr/bin/python3", "-c", ON_OWN_TERMINAL)
     job.wait_lines(1)
     ckpt.dump(job.pid, "one")

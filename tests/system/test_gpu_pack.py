@@ -63,7 +63,7 @@ def test_the_report_of_a_sound_device_has_no_failed_row(pack):
     assert not any(name in text for name in pack.private)
 
 
-def test_a_row_that_hangs_is_ended_and_the_table_goes_on(pack):
+def test_a_row_that_hangs_is_ended_and_the_table_continues(pack):
     pack.faults.write_text("cuCheckpointProcessCheckpoint hang")
     code, rows, text = pack("--only", "re", "--row-seconds", "1.5", "--seconds", "4")
     outcomes = [row["outcome"] for row in rows.values()]

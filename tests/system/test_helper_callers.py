@@ -16,7 +16,7 @@ from rootless import (OTHER, UID, User, answers, as_user, ask, dump_request, fra
 pytestmark = needs_helper
 
 
-def test_garbage_is_refused_and_harms_nobody(user, helper):
+def test_garbage_is_refused_and_does_no_harm(user, helper):
     job, (*ports, pid) = user.server()
     restore = (7).to_bytes(4, "little") * 2
     for data, fds in [(os.urandom(200), 0), (b"\xff" * 64, 0), (frame(9, b""), 0), (frame(2, b""), 0),
@@ -30,7 +30,7 @@ def test_garbage_is_refused_and_harms_nobody(user, helper):
     assert helper.process.poll() is None
 
 
-def test_silent_callers_hold_up_nobody_else(user, helper):
+def test_silent_callers_do_not_delay_others(user, helper):
     """More connections than one user may have: another user is served."""
     job, (*ports, _) = user.server()
     script = "import socket, sys, time\n" \
@@ -182,7 +182,7 @@ def change_manifest(image, old, new):
     index.write_bytes(data + xxhash.xxh3_64_intdigest(data).to_bytes(8, "little"))
 
 
-def test_an_image_that_names_a_wrong_owner_gives_nobody_s_rights(user, helper):
+def test_an_image_that_names_a_wrong_owner_gives_no_rights(user, helper):
     """Another user's image with the own uid as owner in the manifest: CRIU, as the caller, cannot make the process."""
     job, _ = user.server()
     user.dump(job.pid, "a.img")

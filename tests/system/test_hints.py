@@ -49,7 +49,7 @@ def test_every_message_of_criu_leads_to_its_hint(ckpt):
     job.wait_lines(lines + 2)
 
 
-def test_a_folder_that_is_no_image_is_named(ckpt):
+def test_a_folder_that_is_not_an_image_is_named(ckpt):
     r = subprocess.run([ckpt.tool("ckpt-restore"), "/etc"], env=ckpt.env, capture_output=True, text=True, timeout=60)
     assert r.returncode == 1 and "/etc is not an image: it contains no index.ckpt" in r.stderr
     assert "ckpt-image list" in r.stderr

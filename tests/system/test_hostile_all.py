@@ -69,7 +69,7 @@ def test_a_program_that_names_another_session_does_not_keep_that_one_from_its_re
     (ckpt.folder / "images").mkdir()
     crafted.write(ckpt.folder / "images" / "victim.img", manifest=image)
     _, text = every(ckpt, "ckpt-restore", "images")
-    assert "the program runs already" not in text and "FAILED" in text, text  # crafted: CRIU finds nothing
+    assert "the program is already running" not in text and "FAILED" in text, text  # crafted: CRIU finds nothing
 
 
 def test_images_of_another_user_are_not_older_ones_of_a_program(ckpt, user):

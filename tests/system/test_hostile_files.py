@@ -77,7 +77,7 @@ def test_an_image_that_others_can_change_needs_an_option(ckpt, trick):
 
 
 @pytest.mark.parametrize("trick", ["folder of another user", "chunks that others may write to"])
-def test_an_image_that_others_can_change_is_no_parent(ckpt, trick):
+def test_an_image_that_others_can_change_cannot_be_a_parent(ckpt, trick):
     """The new image would refer to it, so that it could not be restored either."""
     job = ckpt.run("counter", 100000)
     job.wait_lines(2)

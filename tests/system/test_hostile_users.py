@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Root's tools on programs of a hostile user: what the user's files and environment say gains nothing. docs/SECURITY.md
-lists the promises; each test plays the user against one of them."""
+"""Root's tools on programs of a hostile user: the user's files and environment gain no rights. docs/SECURITY.md
+lists the guarantees; each test plays the user against one of them."""
 import os
 import pathlib
 import stat
@@ -224,7 +224,7 @@ def test_the_log_of_a_failed_dump_overwrites_nothing(ckpt, user, shared, preciou
     assert not log.is_symlink() and "no" in log.read_text() and stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
-def test_the_log_of_a_failed_restore_has_a_name_that_nobody_knows(ckpt, user, shared, precious):
+def test_the_log_of_a_failed_restore_has_an_unpredictable_name(ckpt, user, shared, precious):
     crafted.write(ckpt.folder / "image")
     last = int(open("/proc/sys/kernel/ns_last_pid").read())
     for pid in range(last, last + 3000):

@@ -64,7 +64,7 @@ class Pair:
         return sorted(p.name for p in self.folder.iterdir() if p.name.isdigit())
 
 
-def test_job_runs_on_after_a_checkpoint(ckpt, nodes):
+def test_job_continues_after_a_checkpoint(ckpt, nodes):
     pair = Pair(ckpt, nodes(2))
     r = pair.dump("--leave-running")
     assert r.returncode == 0, r.stdout + r.stderr
@@ -111,7 +111,7 @@ BEFORE_THE_DECISION = ["job-begin", "job-connect", "job-ready", "job-settle", "j
 
 
 def test_coordinator_that_is_killed_before_the_decision(ckpt, nodes):
-    """All programs run on, whatever they had been told, and there is no checkpoint."""
+    """All programs keep running, whatever messages they got before, and there is no checkpoint."""
     pair = Pair(ckpt, nodes(2))
     for step in BEFORE_THE_DECISION:
         assert pair.dump(env={"CKPT_TEST_STOP_AT": step}).returncode == -9
@@ -186,7 +186,7 @@ def test_connection_to_a_program_that_is_not_in_the_job(ckpt, nodes):
     r = n[1].call("ckpt-dump", "--job=job")
     assert r.returncode == 1
     assert f"node2: process {client.program()} (pair): descriptor 3 is a TCP connection to {NETWORK}1 port {PORT}, " \
-           "where no member of the job has it" in r.stderr, r.stderr
+           "where no member of the job has the other end" in r.stderr, r.stderr
     client.wait_lines(len(client.lines) + 1)
 
 

@@ -153,7 +153,7 @@ def memory_cgroup():
 
 @pytest.mark.parametrize("limit", [8, 64])
 def test_a_dump_in_a_small_cgroup(ckpt, memory_cgroup, limit):
-    """The kernel may kill ckpt-dump or CRIU. The program runs on, and the next dump removes what is left."""
+    """The kernel may kill ckpt-dump or CRIU. The program keeps running, and the next dump removes the left-overs."""
     job = counter(ckpt, mib=64)
     with open(os.path.join(memory_cgroup, "memory.limit_in_bytes"), "w") as f:
         f.write(str(limit * MIB))

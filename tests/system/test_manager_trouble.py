@@ -151,7 +151,7 @@ def test_another_user_may_be_allowed(node):
 
 BAD = {
     "version": (manager.frame(manager.JOIN, manager.join(version=99)), f"speaks version {manager.VERSION} of its protocol, not 99"),
-    "first": (manager.frame(manager.QUERY), "the first message is Query and not Join"),
+    "first": (manager.frame(manager.QUERY), "the first message is Query instead of Join"),
     "unknown": (manager.frame(4711), "there is no message 4711"),
     "short": (manager.frame(manager.JOIN, manager.join()[:-3]), 'malformed at "context"'),
     "long": (manager.frame(manager.JOIN, manager.join() + b"x"), "1 extra bytes"),

@@ -71,7 +71,7 @@ def test_an_image_has_the_contents_of_its_moment(ckpt, shm):
         copy.wait()
 
 
-def test_shared_memory_is_made_anew_after_a_restart_of_the_machine(ckpt, shm):
+def test_shared_memory_is_created_again_after_a_restart_of_the_machine(ckpt, shm):
     dumped_and_run_on(ckpt, shm)
     shm.unlink()
     copy = ckpt.restore("one")
@@ -212,4 +212,4 @@ def test_later_contents_of_a_shared_mapping_of_a_disk_file_are_named(ckpt):
     os.kill(job.program(), 9)
     job.wait()
     copy = ckpt.restore("one")
-    wait_for(lambda: re.search(f"{path} was written since the dump", copy.error_text), "the warning")
+    wait_for(lambda: re.search(f"{path} was modified since the dump", copy.error_text), "the warning")

@@ -60,11 +60,11 @@ def round_trip(ckpt, mpi, n=0):
     check_end(ckpt.restore(f"img{n}"))
 
 
-def test_job_goes_on_from_its_image(ckpt, mpi):
+def test_job_continues_from_its_image(ckpt, mpi):
     round_trip(ckpt, mpi)
 
 
-def test_job_goes_on_after_its_dump(ckpt, mpi):
+def test_job_continues_after_its_dump(ckpt, mpi):
     job = start(ckpt, mpi)
     ckpt.dump(job.pid, "img", "--leave-running")
     check_end(job)

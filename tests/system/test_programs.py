@@ -141,7 +141,7 @@ ckpt-restore --all images
     assert sum("counter" in p["program"] for p in json.loads((ckpt.folder / "restored").read_text())) == 2
     sums = [line for line in lines if " restored, " in line]
     assert sums == ["2 restored, 0 skipped, 0 failed", "0 restored, 2 skipped, 0 failed", "0 restored, 2 skipped, 0 failed"]
-    assert said.count("the program runs already (PID ") == 2
+    assert said.count("the program is already running (PID ") == 2
     assert said.count("the program has ended by itself since") == 2
     for name in "ab":
         numbers = [int(n) for n in (ckpt.folder / name).read_text().split() if n.isdigit()]
@@ -158,7 +158,7 @@ dd if=/dev/zero of=images/3/chunks.ckpt bs=1 seek=4500 count=20 conv=notrunc 2>/
 ckpt-restore --all images --append-files
 """)
     assert "1 restored, 3 skipped, 0 failed" in said
-    assert "images/3 " in said and "damaged; the next older one is taken" in said
+    assert "images/3 " in said and "damaged; the next older one is used" in said
     (restored,) = [line for line in said.splitlines() if line.startswith("restored ")]
     assert "images/2 " in restored
     assert "incomplete: its dump was killed" in said and "there is a newer one" in said

@@ -58,7 +58,7 @@ def test_a_job_is_moved_when_a_faster_node_becomes_free(steered):
     assert p.poll() is None and job.restarts == 1, f"{job.described()} {cluster.said()}"
     job.ends_right()
     assert f"job {job.number} is moved" in cluster.said()
-    assert re.search(rf"job {job.number} has left its nodes \d+ s after it was told to; \d+\.\d s were planned", cluster.said())
+    assert re.search(rf"job {job.number} has left its nodes \d+ s after its signal; \d+\.\d s were planned", cluster.said())
     steps = re.findall(r"step (\d+)/", job.output)
     assert steps == sorted(set(steps), key=int)  # none was computed twice
 
@@ -86,7 +86,7 @@ def test_when_the_daemon_dies_slurm_has_its_jobs_after_the_grace_time(steered):
 
 
 @pytest.mark.full
-def test_a_daemon_that_is_started_again_goes_on(steered):
+def test_a_daemon_that_is_started_again_continues(steered):
     cluster, daemon = steered()
     other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=20")
     wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
@@ -104,13 +104,13 @@ def test_a_daemon_that_is_started_again_goes_on(steered):
 
 
 @pytest.mark.full
-def test_what_it_would_do_and_what_it_gives_back(steered):
+def test_dry_run_and_release(steered):
     cluster, daemon = steered()
     job = cluster.submit("sleep 1", "--comment=ckpt:seconds=5,mb=1", "--cpus-per-task=2", "--mem=200")
     wrong = cluster.submit("sleep 1", "--comment=ckpt:seconds=x", "--cpus-per-task=2", "--mem=200")
     assert daemon("--once", "--dry-run").wait(60) == 0
     assert f"job {job} starts on n2 (fast)" in cluster.said() and cluster.state(job) == "PENDING"
-    assert f"job {wrong}: its comment cannot be read (seconds=x is no number)" in cluster.said()
+    assert f"job {wrong}: its comment cannot be read (seconds=x is not a number)" in cluster.said()
     assert daemon("--release").wait(60) == 0
     wait_for(lambda: cluster.state(job) in ("RUNNING", "COMPLETED"), "Slurm to start the job")
 

@@ -152,7 +152,7 @@ def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(cuda):
 
 
 def test_a_checkpoint_inside_a_kernel(cuda):
-    """With slices it does not wait for the end of the kernel, and the copy goes on with the next slice."""
+    """With slices it does not wait for the end of the kernel, and the copy continues with the next slice."""
     blocks = 30000
     expected, _ = output(cuda, "long_kernel.cu", "--slice=10ms", arguments=[blocks])
     job = cuda.start(blocks, options=["--slice=10ms"], source="long_kernel.cu", paused=False)

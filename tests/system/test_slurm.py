@@ -100,8 +100,8 @@ class HeatJob:
 
 
 @pytest.mark.parametrize("user", [slurm.ORDINARY, pytest.param("root", marks=pytest.mark.full)])
-def test_a_preempted_job_goes_on(cluster_of, user):
-    """A high job needs the low one's node. The low one is checkpointed, queued again, and goes on on the
+def test_a_preempted_job_continues(cluster_of, user):
+    """A high job needs the low one's node. The low one is checkpointed, queued again, and continues on the
     other node. Then it is moved back by its owner."""
     cluster = cluster_of(user)
     job = HeatJob(cluster, "--signal=B:USR1@30")
@@ -179,7 +179,7 @@ def test_the_time_limit(cluster_of):
 
 @pytest.mark.full
 def test_a_node_that_fails(cluster_of):
-    """Without a signal. The job goes on from its last image, and computes again what came after it."""
+    """Without a signal. The job continues from its last image, and repeats the work after it."""
     cluster = cluster_of(nodes=THREE, node_timeout=10)
     job = HeatJob(cluster, more="--every 2s")
     wait_for(lambda: len(job.images()) >= 2 or job.has_ended(), f"two images: {job.described()}")

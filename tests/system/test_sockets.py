@@ -83,7 +83,7 @@ def test_socket_survives(ckpt, case):
 
 
 @pytest.mark.parametrize("case", ["connection", "full", "half-closed", "refused"])
-def test_connection_goes_on_after_a_dump_of_a_running_program(ckpt, case):
+def test_connection_continues_after_a_dump_of_a_running_program(ckpt, case):
     job = run(ckpt, WORK[case])
     ckpt.dump(job.pid, "img", "--leave-running")
     ckpt.finish()
@@ -94,7 +94,7 @@ def test_connection_goes_on_after_a_dump_of_a_running_program(ckpt, case):
 
 # CRIU leaves connections in repair mode; a process that continues the program takes them out of it.
 @pytest.mark.parametrize("step", ["record", "write"])
-def test_connection_goes_on_after_a_killed_dump(ckpt, step):
+def test_connection_continues_after_a_killed_dump(ckpt, step):
     body = ("a, b = pair(); a.setsockopt(S.SOL_SOCKET, S.SO_REUSEADDR, 1); wait()\n"
             "assert a.getsockopt(S.SOL_SOCKET, S.SO_REUSEADDR) == 1; talk(a, b)")
     job = run(ckpt, body)
@@ -206,7 +206,7 @@ def test_vfork_without_exec_is_refused(ckpt):
     subprocess.run(["cc", "-w", str(source), "-o", str(ckpt.folder / "vfork")], check=True)
     job = ckpt.run("./vfork")
     job.wait_text("ready")
-    assert "has not called exec yet" in ckpt.dump_refused(job.pid, "img")
+    assert "until its child calls exec" in ckpt.dump_refused(job.pid, "img")
     ckpt.finish()
     assert job.wait() == 7
 

@@ -37,7 +37,7 @@ def test_waits_go_on_after_a_dump_and_in_a_copy(ckpt):
 
 
 def test_a_signal_during_a_dump_still_interrupts(ckpt):
-    """Its handler runs when the program runs on."""
+    """Its handler runs when the program continues."""
     job = waiting(ckpt)
     dump = subprocess.Popen([ckpt.tool("ckpt-dump"), str(job.pid), "-o", "one", "--leave-running"], cwd=ckpt.folder,
                             env=dict(ckpt.env, CKPT_TEST_HOLD_AT="record"), stdout=subprocess.DEVNULL)

@@ -29,8 +29,8 @@ class AgentClient {
 
   // The socket's path is as the process of the agent sees it.
   static Result<AgentClient> connect(pid_t process, const std::string &socket);
-  // For a tool that only looks: fails at once if the agent is busy with another tool, and waits at
-  // most `patience` for each answer.
+  // For a tool that only asks questions: fails at once if the agent is busy with another tool, and
+  // waits at most `patience` for each answer.
   static Result<AgentClient> glance(pid_t process, const std::string &socket,
                                     std::chrono::milliseconds patience);
   explicit AgentClient(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -41,8 +41,8 @@ class AgentClient {
   // Remarks on the process's use of devices. Fails with an agent of an earlier protocol version.
   Result<std::vector<std::string>> remarks();
   Result<std::vector<std::string>> devices();  // the names of those that the process uses
-  // The program has a callback that runs before the dump. False: or the agent is of an earlier
-  // version.
+  // True if the program has a callback that runs before the dump. False if it has none, or if the
+  // agent is of an earlier version.
   bool has_before_callbacks();
   Result<> quiesce(std::chrono::milliseconds timeout);
   // After quiesce(): seconds by name of a participant, and for "callbacks". Empty: the agent is of
@@ -66,8 +66,8 @@ class AgentClient {
   Result<> use_devices(const std::string &api,
                        const std::vector<std::pair<std::string, std::string>> &map);
   Result<> attach(const std::string &session);
-  // After attach(): the seconds in which kernels were compiled. 0: or the agent is of an earlier
-  // version.
+  // After attach(): the seconds in which kernels were compiled. 0 also if the agent is of an
+  // earlier version.
   double compile_seconds();
   // Instead of a save and a detach. The contents go to a file in `folder`, or to host memory if it
   // is empty. Returns their size in bytes.
@@ -78,7 +78,8 @@ class AgentClient {
   // Gives a suspended program devices again.
   Result<> wake(const std::string &session);
   Result<> resume();
-  // Why the program has lost its devices; empty: it has them, or its agent is older.
+  // Why the program has lost its devices. Empty if it has them, or if the agent is of an earlier
+  // version.
   std::string loss();
 
   Result<> send(protocol::Type type, const Writer &body = {}, std::span<const int> fds = {});

@@ -18,8 +18,8 @@ class ContentsFile {
   ~ContentsFile();
   ContentsFile(const ContentsFile &) = delete;
 
-  // The parts together may not be larger than what the file has in memory now: to read the rest,
-  // which is a hole, would take memory of this process.
+  // The parts together may not be larger than the file's allocated memory: reading the rest, a
+  // hole, would allocate memory.
   Result<ByteView> part(u64 at, u64 bytes);
 
  private:

@@ -15,7 +15,7 @@ struct ParticipantRequirements {
   nlohmann::json needs;  // only the API's proxy understands it
 };
 
-// From what an agent has sent (protocol::Type::Saved), which may be anything: what is malformed is
+// Parses what an agent has sent (protocol::Type::Saved). It may be anything: malformed parts are
 // left out. `participants` are those of the agent's Welcome, in the same order.
 std::vector<ParticipantRequirements> parse_requirements(
     std::string_view text, const std::vector<std::string> &participants);

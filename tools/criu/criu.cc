@@ -51,8 +51,8 @@ constexpr Advice kAdvice[] = {
      "program has accepted it"},
     {"Can't link remap",
      "another checkpoint or restore may be using the name link_remap.N in that folder: run "
-     "ckpt-dump "
-     "again later; or one that was killed has left it: remove it if no image of CRIU needs it"},
+     "ckpt-dump again later. If a killed one has left the name behind, remove it, unless an image "
+     "needs it"},
     {"Can't dump ghost file", "the program has a large unlinked file open; close it first"},
     {"No space left on device", "make room on the disk"},
     {"has bad size",
@@ -62,15 +62,15 @@ constexpr Advice kAdvice[] = {
     {"ctty inheritance detected",
      "a process has /dev/tty of a terminal open that another session controls; close it first"},
     {"kerndat_tcp_repair failed",
-     "the program's network namespace has no loopback interface: run there: ip link set lo up"},
+     "the loopback interface of the program's network namespace is down: run this in the "
+     "namespace: ip link set lo up"},
     {"Can't fork for", "a PID of the program is in use; run ckpt-restore again"},
     {"Can't get rlimit",
-     "this tool lacks CAP_SYS_RESOURCE, which is needed for the programs of another user: run it "
-     "as "
-     "that user, or with this capability"},
+     "this tool lacks CAP_SYS_RESOURCE, which it needs for programs of other users: run it as that "
+     "user, or with this capability"},
 };
 
-// Root without some capability, as in a container, does not become more by being root.
+// If root lacks a capability, as in a container, the hint "run as root" does not help.
 const char *advice_on_rights() {
   return ::geteuid() == 0
              ? "root lacks a capability here; run outside of the container, or give it "

@@ -5,7 +5,7 @@
 // The tools drive CRIU by its command line, never by its library, so that a user can repeat a
 // failed run by hand. It saves and restores the host side of a program: processes, threads, memory,
 // files, pipes, sockets between them. It knows nothing of devices, and would refuse them or, worse,
-// save what cannot be restored. So this is all that it may see:
+// save state that cannot be restored. So it must see only this:
 //
 //   no device    At a detach each agent removes every trace of a driver from its process: device
 //                files, mappings, rings, sockets to proxies. check_detached() looks for residue.
@@ -17,9 +17,9 @@
 //   no tools     The keeper and the proxies are parents and siblings of the program, outside of the
 //                tree that CRIU dumps.
 //
-// A dump passes --leave-stopped: whether the program ends or continues is decided after CRIU, once
-// the image is complete. A restore passes it too, because CRIU would start one thread after the
-// other, and fails if the program ends before the last one. The tools continue the program.
+// A dump passes --leave-stopped: the tool decides after CRIU, once the image is complete, whether
+// the program ends or continues. A restore passes it too, because CRIU would start one thread after
+// the other, and fails if the program ends before the last one. The tools continue the program.
 //
 // Both pass --no-default-config, so that /etc/criu/default.conf changes nothing, and --file-locks.
 // Both pass --tcp-established --network-lock skip: the preflight refuses connections with an end
@@ -29,8 +29,8 @@
 // devices (cuda_plugin_resume_devices_late in CRIU's plugins/cuda).
 //
 // CRIU's log level is -v4: the log is what criu_error() reads, and what a user can send to CRIU's
-// developers. In a part of its work CRIU runs inside of the program and writes to the log from
-// there, which the program's RLIMIT_FSIZE may forbid: the kernel would kill it (SIGXFSZ). Where
+// developers. During a part of its work CRIU runs inside of the program and writes to the log from
+// there. If the program's RLIMIT_FSIZE forbids that, the kernel kills the program (SIGXFSZ). So if
 // that limit is small, CRIU logs errors only.
 #pragma once
 

@@ -30,8 +30,8 @@ Result<HelperRun> request_run(int connection, const helper::Request &request);
 // Copies of descriptors, for a request.
 std::vector<helper::Inherited> copies_of(const std::vector<std::pair<int, u64>> &descriptors);
 
-// Makes this process one of the program's user, for good. Ways that lead to root's own files, such
-// as root's runtime folder, are forgotten.
+// Switches this process permanently to the program's user, and drops references to root's own
+// files, such as root's runtime folder.
 Result<> become_user(const helper::Identity &user);
 
 }  // namespace ckpt::tools

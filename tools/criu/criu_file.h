@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CRIU's image files, as far as a restore changes them: a head of two magic numbers, then messages
-// of protocol buffers, each after its length (u32). The fields that are used stand in CRIU's
-// images/*.proto; all others are kept as they are, in their order.
+// The parts of CRIU's image files that a restore changes: two magic numbers, then messages of
+// protocol buffers, each after its length (u32). CRIU's images/*.proto defines the fields; all
+// others are kept unchanged, in their order.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,7 @@ class ProtoMessage {
   std::vector<Field> fields_;
 };
 
-// Passes each message of a file to `edit`. Returns the file as it was if it cannot be understood.
+// Passes each message of a file to `edit`. Returns the file unchanged if it cannot be parsed.
 Bytes edit_criu_file(Bytes file, const std::function<void(ProtoMessage &)> &edit);
 
 }  // namespace ckpt::tools

@@ -15,8 +15,8 @@ namespace ckpt::tools {
 namespace {
 
 // The kernel's own values (include/linux/errno.h). -ERESTARTNOHAND: EINTR if a handler runs, else
-// the call begins again. -ERESTART_RESTARTBLOCK: it goes on as restart_syscall(2), which another
-// dump could not begin again, because the number of the call is lost.
+// the call is restarted. -ERESTART_RESTARTBLOCK: it continues as restart_syscall(2), which could
+// not be restarted after another dump, because the number of the call is lost.
 constexpr i64 kRestartUnlessHandled = -514, kRestartBlock = -516;
 constexpr u64 kInstructionBytes = 2;  // of `syscall`
 
@@ -70,7 +70,7 @@ struct Registers {
   static constexpr u32 kR10 = 8, kAx = 11, kDx = 13, kSi = 14, kOrigAx = 16, kIp = 17;
 };
 
-// A restored thread runs the handlers of its pending signals first, and then begins the call again.
+// A restored thread runs the handlers of its pending signals first, and then restarts the call.
 bool has_signals(const ProtoMessage &core, u32 part, u32 queue) {
   std::optional<ProtoMessage> entry = ProtoMessage::parse(core.bytes(part));
   std::optional<ProtoMessage> signals = entry ? ProtoMessage::parse(entry->bytes(queue)) : entry;

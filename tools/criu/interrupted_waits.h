@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CRIU stops a thread in the middle of a system call. Most calls then begin again by themselves
-// (compel's get_regs() does what the kernel does after a signal without a handler), but poll(2),
-// epoll_wait(2) and others return EINTR. A program that expects no signal may end then, as
-// `tail -f` does. If such a call waits without a limit, or until a point in time, it
-// can simply begin again: in the dumped program, before it is continued, and in its image.
+// CRIU stops a thread in the middle of a system call. The kernel restarts most calls (compel's
+// get_regs() does what the kernel does after a signal without a handler), but poll(2),
+// epoll_wait(2) and others return EINTR. A program that expects no signal may end then, as `tail
+// -f` does. If such a call waits without a time limit, or until a point in time, it can be
+// restarted: in the dumped program, before it is continued, and in its image.
 #pragma once
 
 #include <vector>

@@ -28,7 +28,7 @@ void check_root(Reasons &reasons) {
 
 bool helper_listens() { return connect_unix(helper_socket()).has_value(); }
 
-// Of a user who is not root. `alone`: CRIU needs nothing else than its capabilities.
+// For a user other than root. `alone`: CRIU needs only its capabilities.
 Way way_of_user(bool alone, Reasons &reasons) {
   u64 missing = helper::criu_capabilities() & ~helper::own_capabilities();
   if (missing == 0 && alone) return Way::Own;
@@ -57,9 +57,8 @@ void check_groups(const helper::Identity &owner, Reasons &reasons) {
   groups.resize(static_cast<size_t>(::getgroups(static_cast<int>(groups.size()), groups.data())));
   if (owner.gid == ::getegid() && owner.groups == groups) return;
   reasons.push_back(
-      "the program had other groups than you have now (id): log in as you were then, or run this "
-      "as "
-      "root");
+      "the program's groups differ from yours (id shows them): log in with the same groups, or run "
+      "this as root");
 }
 
 // A program that root has started for a user (setpriv, a service) may have files and a working
@@ -102,8 +101,8 @@ CriuRights rights_to_dump(const Target &target, Reasons &reasons) {
   rights.way = way_of_user(!target.own_pid_namespace, reasons);
   if (!owner)
     reasons.push_back(
-        "not all processes of the program are yours alone, without other groups or capabilities: "
-        "run this as root");
+        "a process of the program has another user, other groups or capabilities: run this as "
+        "root");
   check_owner(owner, "the program", reasons);
   return rights;
 }
@@ -119,7 +118,8 @@ CriuRights rights_to_restore(const ImageManifest &m, bool new_namespace, Reasons
   rights.way = way_of_user(!new_namespace, reasons);
   check_owner(m.owner, "the image's program", reasons);
   if (!m.owner)
-    reasons.push_back("the image does not say that the program was yours alone: run this as root");
+    reasons.push_back(
+        "the image does not name you as the only user of the program: run this as root");
   if (m.owner && m.owner->uid == ::geteuid()) check_groups(*m.owner, reasons);
   return rights;
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// With which rights CRIU works on a program:
+// The rights with which CRIU works on a program:
 //
 //   Root     this tool is root's, and so is the program or its ckpt-run; or the program's processes
 //            belong to several users
 //   Own      as the user of this tool, who has the capabilities that CRIU needs
-//   Helper   by ckpt-helper, for a user who has them not
+//   Helper   by ckpt-helper, for a user without these capabilities
 //   ForUser  this tool is root's, program and ckpt-run belong to one other user: as that user. A
 //   root
 //            without SYS_RESOURCE could not dump it, and devices open as the program's user.
 //
-// docs/HELPER.md says what is needed why. With Helper and ForUser, CRIU is a child of a process of
-// the room helper/ (criu_by_helper.h).
+// docs/HELPER.md explains which rights are needed, and why. With Helper and ForUser, CRIU is a
+// child of a process of the room helper/ (criu_by_helper.h).
 #pragma once
 
 #include <functional>
@@ -41,10 +41,10 @@ CriuRights rights_to_dump(const Target &target, Reasons &reasons);
 // `new_namespace`: a PID that the program needs is in use.
 CriuRights rights_to_restore(const ImageManifest &m, bool new_namespace, Reasons &reasons);
 
-// Whose the program is, if all its processes belong to one user and have no capabilities.
+// The owner of the program, if all its processes belong to one user and have no capabilities.
 std::optional<helper::Identity> owner_of(const Target &target);
-// For a tool of root: the one other user that has started the program and owns all of it. The tool
-// then does what that user could do.
+// For a tool that root runs: the user who has started the program and owns all of it, if that is
+// another user. The tool then does only what that user could do.
 std::optional<helper::Identity> user_served(const Target &target);
 
 // The socket of ckpt-helper: $CKPT_HELPER, or the installed one.

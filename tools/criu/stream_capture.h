@@ -24,7 +24,7 @@ class StreamCapture {
   Result<> start(UniqueFd connection);
   // After CRIU has ended: waits until all bytes are in the image. Returns the first error.
   Result<> finish();
-  // Breaks the pipes, so that CRIU fails, cures the program and ends.
+  // Breaks the pipes, so that CRIU fails, removes its parasite code from the program and ends.
   void cancel();
 
  private:

@@ -18,7 +18,8 @@ namespace {
 constexpr u64 kMaxEditedBytes = 64u << 20;
 constexpr const char *kServeSocket = "streamer-serve.sock";
 
-// CRIU closes a pipe before the end of the file when it needs no more of it, which is not an error.
+// CRIU closes a pipe before the end of the file when it does not need the rest, which is not an
+// error.
 bool reader_has_closed(int pipe) {
   pollfd p{pipe, POLLOUT, 0};
   return ::poll(&p, 1, 0) == 1 && (p.revents & POLLERR);

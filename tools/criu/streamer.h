@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The streamer protocol of CRIU (criu dump --stream, criu restore --stream), by which CRIU's image
-// files go straight into an image of ours and come out of it, without touching a disk in between.
+// The streamer protocol of CRIU (criu dump --stream, criu restore --stream), which passes CRIU's
+// image files directly into our image and back, without a disk in between.
 //
-// The problem: CRIU writes a folder with dozens of files, among them the program's memory. Written
-// to disk first and copied then, a dump would need twice the space and a pass more over all bytes.
+// The problem: CRIU writes a folder with dozens of files, among them the program's memory. If they
+// were written to disk first and copied then, a dump would need twice the space and would process
+// all bytes once more.
 //
 // The protocol: the tool listens on a UNIX socket in the folder that it passes to CRIU as -D. CRIU
 // connects once and sends a request for each file that it would open:
@@ -27,9 +28,8 @@
 // shift, so they are cut into chunks by content (storage::Cut::Content), which lets an
 // increment find them in its parent. All other files are cut at fixed offsets.
 //
-// The tool ends a dump early by closing the pipes. CRIU then fails by itself, and cures the
-// program: it removes its parasite code from the processes and continues them. CRIU must never be
-// killed before that.
+// The tool ends a dump early by closing the pipes. CRIU then fails by itself: it removes its
+// parasite code from the processes and continues them. CRIU must never be killed before that.
 //
 // Source: criu/img-streamer.c and images/img-streamer.proto in CRIU 4.1.
 #pragma once

@@ -31,7 +31,7 @@ std::string remote_proxy_executable();
 // ckpt-cuda-server, which serves the CUDA devices of this node; empty if it does not exist.
 std::string cuda_server_executable();
 const Api *find_api(std::string_view name);
-// If not a single one exists: which were looked for, and where; otherwise "".
+// If none exists: the names that were searched for, and the folder; otherwise "".
 std::string why_no_proxy();
 // The value of an API's variable: the folder that describes our driver, or the driver itself; empty
 // if it does not exist.

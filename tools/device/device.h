@@ -26,7 +26,8 @@ struct Device {
   nlohmann::json all;  // the proxy's whole description
 };
 
-// The devices that a program may use: for each API the IDs. All devices of an API that is absent.
+// The devices that a program may use: the IDs for each API. If an API is absent, all its devices
+// may be used.
 using DeviceChoice = std::map<std::string, std::vector<std::string>>;
 
 // The devices of the API `only`, or of all APIs if it is empty.

@@ -14,7 +14,8 @@ namespace ckpt::tools {
 struct ProgramEnvironment {
   std::vector<std::pair<std::string, std::string>> set;
   std::vector<std::string> without;
-  // Of the lists of paths in `set`: what stands in front of the variable's own value.
+  // For variables in `set` that are lists of paths: the part that is put before the variable's own
+  // value.
   std::vector<std::pair<std::string, std::string>> front;
   bool software_cuda = false;  // the machine has no GPU, so CUDA runs on the software device
 };

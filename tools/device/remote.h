@@ -15,7 +15,7 @@ namespace ckpt::tools {
 
 struct RemoteName {
   std::string host;    // where ckpt-devd listens: HOST, HOST:PORT, or a path
-  std::string device;  // what a name on that node would be; empty: every device
+  std::string device;  // the name of a device on that node; empty: every device
 };
 
 // No value: the name is one of this node.

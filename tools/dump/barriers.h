@@ -6,22 +6,22 @@
 
 namespace ckpt::tools {
 
-// Where a dump waits for those of the other programs of a job. An error undoes the dump, like any
-// other.
+// The points at which a dump waits for the dumps of the other programs of a job. An error undoes
+// the dump, like any other.
 class DumpBarriers {
  public:
   virtual ~DumpBarriers() = default;
   // The program was not touched yet. `may_close`: the processes with callbacks that may close
   // their connections.
   virtual Result<> ready(const Connections &now, const std::set<pid_t> &may_close) = 0;
-  // The callbacks of the program have run, and its devices are detached. What they have closed
-  // must reach the other ends before packets are stopped.
+  // The callbacks of the program have run, and its devices are detached. The other ends of
+  // connections that they have closed must learn this before packets are stopped.
   virtual Result<> settled() = 0;
   // The packets of these connections are stopped.
   virtual Result<> locked(const Connections &stopped) = 0;
-  // The program stands still, and everything of it is read.
+  // The program is stopped and completely read.
   virtual Result<> captured() = 0;
-  // The image is complete. An error: it must not remain.
+  // The image is complete. If this fails, the image must be removed.
   virtual Result<> durable() = 0;
 };
 

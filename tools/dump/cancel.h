@@ -13,8 +13,8 @@
 namespace ckpt::tools {
 
 // SIGINT, SIGTERM and SIGHUP ask a tool to undo what it has begun. A thread reads them and runs the
-// actions, which interrupt whatever the main path waits for. The main path then fails, and undoes
-// as after any other failure.
+// actions, which interrupt any wait of the main path. The main path then fails, and undoes its
+// steps as after any other failure.
 class Cancel {
  public:
   using Action = std::list<std::function<void()>>::iterator;

@@ -16,7 +16,8 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-// A connection is made and accepted within moments, unless the program has stopped to do so.
+// A connection is established and accepted within moments, unless the program no longer accepts
+// any.
 constexpr auto kAcceptTimeout = 1s;
 
 // "process 12 (sshd)", or "" if no process of this machine has the socket.
@@ -78,7 +79,7 @@ Connections::Trouble Connections::trouble_of(const Held &h, Scope scope) const {
   const InetSocket &s = h.socket;
   if (h.udp) return {};
   if (s.state == InetSocket::Listen && s.unaccepted)
-    return {fmt::format("listens at TCP {} and has not accepted {} connection{} yet: try again "
+    return {fmt::format("listens on TCP {} and has not accepted {} connection{} yet: try again "
                         "when the program has",
                         s.local.text(), s.unaccepted, s.unaccepted == 1 ? "" : "s"),
             true};
@@ -94,8 +95,8 @@ Connections::Trouble Connections::trouble_of(const Held &h, Scope scope) const {
 Connections::Trouble Connections::trouble_of_other_end(const Held &h) const {
   const InetSocket &s = h.socket;
   if (s.state == InetSocket::SynSent || s.state == InetSocket::SynReceived)
-    return {fmt::format("is a TCP connection to {} that is still being made: try again when it is "
-                        "made, or close it",
+    return {fmt::format("is a TCP connection to {} that is still being established: try again "
+                        "later, or close it",
                         s.remote.text()),
             true};
   const InetSocket *other = other_end(s);
@@ -155,10 +156,9 @@ void Connections::check_lock(Closables &reasons) const {
   for (const Held &h : held_)
     if (!h.udp && h.socket.connected() && named.insert(h.pid).second)
       reasons.push_back(
-          {h.pid,
-           fmt::format("process {} ({}) has TCP connections, which have to stand still during a "
-                       "dump, and {}, or close the connections",
-                       h.pid, h.command, ConnectionLock::advice(lock.error()))});
+          {h.pid, fmt::format("process {} ({}) has TCP connections, whose packets must be stopped "
+                              "during a dump, and {}, or close the connections",
+                              h.pid, h.command, ConnectionLock::advice(lock.error()))});
 }
 
 bool Connections::all_in(const Connections &earlier) const {
@@ -187,7 +187,8 @@ std::vector<JobConnection> Connections::outward(const std::set<pid_t> &may_close
   return all;
 }
 
-// Sockets in a network namespace of the program's own meet no other program's at a restore.
+// Sockets in the program's own network namespace cannot collide with those of other programs at a
+// restore.
 json Connections::describe() const {
   json list = json::array();
   for (const Held &h : held_) {

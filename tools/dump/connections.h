@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The IP sockets of a program: which TCP connections have both ends in it, and can be dumped, and
-// which do not.
+// The IP sockets of a program, and which of its TCP connections have both ends in it and can
+// therefore be dumped.
 #pragma once
 
 #include <set>
@@ -21,25 +21,25 @@ namespace ckpt::tools {
 
 class Connections {
  public:
-  // Where the other ends of the connections may be. Those in another program of a job are its
-  // coordinator's to judge.
+  // Where the other ends of the connections may be. The coordinator of a job checks those that are
+  // in another program of the job.
   enum class Scope { Program, Job };
 
   static Connections read(const Target &target);
 
-  // Connections that lead out of the program, or that are neither made nor accepted yet. Waits a
-  // moment for the latter.
+  // Connections that lead out of the program, or that are not established or not accepted yet.
+  // Waits a moment for the latter.
   static void check(const Target &target, Scope scope, Closables &reasons);
 
   bool empty() const { return flows_.empty(); }
-  // What a lock has to stop.
+  // The packets that a lock has to stop.
   const std::vector<PacketFlow> &flows() const { return flows_; }
   // The connections that `earlier` did not have: nothing has stopped their packets.
   bool all_in(const Connections &earlier) const;
   nlohmann::json describe() const;  // the manifest's "sockets"
-  // The connections with an end outside the program, and those of this network namespace that no
-  // process has: what the coordinator of a job has to compare. `may_close`: the processes that
-  // may still close theirs.
+  // The connections that the coordinator of a job has to compare: those with an end outside of the
+  // program, and those of this network namespace that no process has open. `may_close`: the
+  // processes that may still close theirs.
   std::vector<JobConnection> outward(const std::set<pid_t> &may_close) const;
 
  private:
@@ -52,7 +52,7 @@ class Connections {
     InetSocket socket;
     std::string owner() const;  // "process 12 (server): descriptor 5"
   };
-  // What is wrong with a connection: nothing, something that a moment may change, or for good.
+  // Whether a connection can be dumped: yes, perhaps in a moment, or no.
   struct Trouble {
     std::string why;
     bool may_pass = false;

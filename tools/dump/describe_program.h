@@ -26,7 +26,7 @@ nlohmann::json describe_files(const Target &target, const DescriptorTable &table
                               const FileHashes &hashes);
 nlohmann::json describe_mapped_files(const Target &target, const DescriptorTable &table,
                                      FileHashes &hashes, bool stopped);
-// What does not change while the program runs.
+// The parts that do not change while the program runs.
 nlohmann::json describe_program(const Target &target, const Criu &criu, const CriuRights &rights);
 
 }  // namespace ckpt::tools

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-// A script that starts programs all the time changes the tree between any two looks at it.
+// A script that constantly starts programs changes the tree between any two inspections.
 constexpr int kAttempts = 20;
 constexpr auto kNameWait = 500ms;  // for another dump
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
@@ -95,7 +95,7 @@ Result<> Dump::begin() {
   // All reasons why the dump would fail, reported at once.
   phases_.begin("preflight");
   CKPT_CHECK(preflight());
-  // From here on the keeper wakes the program if this process dies, and new agents wait.
+  // From here on the keeper continues the program if this process dies, and new agents wait.
   phases_.begin("begin");
   CKPT_CHECK(announce());
   CKPT_CHECK(check_no_new_agents());
@@ -153,7 +153,7 @@ Result<> Dump::write() {
   return kept;
 }
 
-// The image is complete. What fails from here on does not undo it.
+// The image is complete. A failure from here on does not undo it.
 Result<> Dump::finish() {
   report_.durable_seconds = phases_.seconds_since(paused_at_);
   phases_.begin("end");
@@ -188,7 +188,7 @@ Result<> Dump::open_image() {
   return {};
 }
 
-// Now, so that it need not be done while the program stands still.
+// Done now, so that it need not be done while the program is stopped.
 void Dump::hash_files() {
   DescriptorTable table = read_descriptors(target_);
   hashes_ = FileHashes(target_.files);
@@ -231,7 +231,7 @@ Result<> Dump::record_stopped_program() {
   target_.processes = ProcessTable::read().tree(target_.root);
   if (target_.processes.empty() || !target_.root_handle.has_pid())
     return fail("the program ended during the checkpoint");
-  // A process may have become another user's by a setuid program.
+  // A process may have got another user by executing a setuid program.
   CKPT_CHECK(check_owners(ProcessTable::read(), target_));
   CKPT_TRY(handles_, handles_of_tree(target_.root, target_.processes));
   CKPT_CHECK(check_no_new_agents());
@@ -271,7 +271,7 @@ Result<> Dump::check_no_new_agents() const {
       "run ckpt-dump again");
 }
 
-// CRIU has dumped these too, while their packets went on.
+// CRIU has dumped these too, while their packets were not stopped.
 Result<> Dump::check_no_new_connections(const Connections &now) const {
   if (now.all_in(connections_)) return {};
   return fail_with_hint("the program made a TCP connection in the middle of the checkpoint",
@@ -343,8 +343,8 @@ void Dump::undo(const Error &why) {
 }
 
 // A process that starts, gets an agent or ends while a dump begins can make it fail, whatever the
-// error says. What was written to a pipe cannot be taken back; and a program that has requested the
-// checkpoint itself has the outcome of this attempt already.
+// error says. But data that was written to a pipe cannot be revoked, and a program that has
+// requested the checkpoint itself has already received the outcome of this attempt.
 bool Dump::another_may_succeed(const Error &why) const {
   if (cancel_.signal() || met_others_ || (in_pipe() && image_)) return false;
   if (options_.outcome_when_durable && agents_.any_detached()) return false;
@@ -353,7 +353,7 @@ bool Dump::another_may_succeed(const Error &why) const {
 }
 
 void Dump::start_again() {
-  log::debug("the dump begins again");
+  log::debug("the dump is started again");
   agents_.clear();
   phases_ = {};
   target_ = {};

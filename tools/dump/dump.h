@@ -39,8 +39,8 @@ struct DumpOptions {
   std::optional<storage::Key> key;  // encrypts the image
   u64 prepare_bytes = 0;            // host memory that is taken before the program is paused
   std::optional<u64> memory_mib;    // limit of the data that waits in memory for the disk
-  // The program has requested the checkpoint itself: it gets its outcome only once the image is
-  // durable, instead of as soon as it is woken.
+  // The program has requested the checkpoint itself: it receives the outcome only when the image is
+  // durable, not as soon as it is continued.
   bool outcome_when_durable = false;
   int timeout_seconds = 60;
   DumpBarriers *barriers = nullptr;  // of a job, which is checkpointed as one
@@ -121,7 +121,7 @@ class Dump {
   DumpMarker marker_;
   std::set<pid_t> may_close_;   // the processes with callbacks that may close what no image holds
   bool must_close_ = false;     // and there is something to close
-  bool agents_missed_ = false;  // an agent could not be connected, or was about to start
+  bool agents_missed_ = false;  // an agent could not be reached, or was about to start
   bool devices_lost_ = false;
   Connections connections_;
   ReuseOfSockets reuse_;

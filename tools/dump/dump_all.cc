@@ -69,7 +69,7 @@ class DumpAll {
     std::string folder = std::filesystem::canonical(options_.folder, ec).string();
     if (ec || !std::filesystem::is_directory(folder, ec))
       return fail_with_hint(fmt::format("there is no folder {}", options_.folder),
-                            "create it; it gets one image of each program");
+                            "create it: the image of each program is written into it");
     CKPT_TRY(std::optional<uid_t> uid, selected_user(options_.user));
     OnCancel guard(cancel_, [this] { pass_on(cancel_.signal()); });
     for (RunningProgram &p : running_programs(uid)) {

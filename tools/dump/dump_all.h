@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-dump --all: one image of each program of a user or of the node, into one folder. Each is
-// written by a ckpt-dump of its own, four at a time; what fails does not stop the others.
+// ckpt-dump --all: one image of each program of a user or of the node, into one folder. A separate
+// ckpt-dump writes each image, four at a time; a failure does not stop the others.
 #pragma once
 
 #include <string>

@@ -37,7 +37,7 @@ Result<> DumpMarker::wait_for_turn(pid_t keeper, const std::string &session_sock
   for (auto end = steady_clock::now() + kTurnTimeout; steady_clock::now() < end;) {
     if (::flock(turn_.get(), LOCK_EX | LOCK_NB) == 0) return {};
     waited = true;
-    CKPT_CHECK(cancel.check());  // the file is the user's, who can hold its lock for ever
+    CKPT_CHECK(cancel.check());  // the user can hold the lock on this file forever
     std::this_thread::sleep_for(kTurnPoll);
   }
   turn_.reset();

@@ -25,8 +25,8 @@ class DumpMarker {
   // Agents may start from here on.
   void remove();
   int descriptor() const { return file_.get(); }
-  // An agent looked whether the file is locked, and was stopped in the middle of that: its copy
-  // would have a file open that no restore finds.
+  // True if an agent was stopped while it checked the lock: its copy would have a file open that no
+  // restore can find.
   bool is_open_in(const DescriptorTable &program) const;
 
  private:

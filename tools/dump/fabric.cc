@@ -69,9 +69,9 @@ void check_fabrics(const Target &target, Closables &reasons) {
   for (const Process &p : target.processes)
     for (const std::string &path : adapters_of(p))
       reasons.push_back(
-          {p.pid, fmt::format("{} uses {} ({}): the connections are in the adapter, and cannot be "
-                              "checkpointed. Close it in a `before` callback (ckpt_on_checkpoint), "
-                              "and open it again in `after`",
+          {p.pid, fmt::format("{} uses {} ({}), which holds the state of its connections and "
+                              "cannot be checkpointed: close it in a `before` callback "
+                              "(ckpt_on_checkpoint), and open it again in the `after` callback",
                               name_of(p), fabric_of(path), path)});
 }
 

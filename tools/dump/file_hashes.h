@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hashes of the files that a program reads, taken while it still runs, so that its pause does not
-// grow. A restore compares them where a file's time of modification differs.
+// Hashes of the files that a program reads, computed while it still runs, so that its pause is not
+// longer. A restore compares them if a file's time of modification differs.
 #pragma once
 
 #include <sys/stat.h>

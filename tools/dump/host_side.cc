@@ -69,8 +69,8 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
   return c;
 }
 
-// CRIU writes its log while its parasite is inside the program, so a log beyond `ulimit -f` must
-// not end it. It is cut short instead.
+// CRIU writes its log while its parasite code is inside the program, so a log larger than `ulimit
+// -f` must not end CRIU. The log is truncated instead.
 void ignore_file_size_signal() { ::signal(SIGXFSZ, SIG_IGN); }
 
 // Returns CRIU's wait status.

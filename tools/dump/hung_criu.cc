@@ -116,7 +116,7 @@ bool is_traced_by_group(const Target &target, pid_t group) {
   });
 }
 
-// CRIU 4.2 may wait for such a process for ever: wait4(2) returns the first thread only after the
+// CRIU 4.2 may wait for such a process forever: wait4(2) returns the first thread only after the
 // others, which CRIU has not waited for.
 bool tracee_has_died(const Target &target) {
   return std::ranges::any_of(target.processes, [](const Process &p) {
@@ -163,8 +163,10 @@ void report_parasites(const Target &target) {
     std::this_thread::sleep_for(5ms);
   for (const Process &p : ProcessTable::read().tree(target.root))
     if (std::ranges::any_of(maps_of(p.pid), is_parasite))
-      log::warn("CRIU was killed at work: some of its memory stays mapped in process {} ({})",
-                p.pid, p.command);
+      log::warn(
+          "CRIU was killed while it worked in the program: some of its memory stays mapped in "
+          "process {} ({})",
+          p.pid, p.command);
 }
 
 }  // namespace ckpt::tools

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CRIU that does not end.
+// Ends a CRIU that hangs.
 //
 // A cancelled dump breaks CRIU's pipes. CRIU then fails, takes its parasite code out of the program
-// and releases it. This is the only clean way, so CRIU gets some seconds for it. CRIU that hangs is
-// killed after that, but not at any moment: while it executes system calls inside of a process, the
-// death of CRIU kills that process (SIGTRAP). So CRIU is stopped first, the program is looked at,
-// and CRIU is killed only if all threads are in one of these states. Otherwise it is continued, and
-// the next look comes soon.
+// and releases it. This is the only clean way, so CRIU gets some seconds for it. If CRIU hangs, it
+// is killed after that, but not at any moment: while it executes system calls inside of a process,
+// the death of CRIU kills that process (SIGTRAP). So CRIU is stopped first, the program is
+// inspected, and CRIU is killed only if all threads are in one of the following states. Otherwise
+// CRIU is continued and inspected again soon.
 //
 //   not traced              CRIU has not come so far, or is done with it
 //   stopped in its own code the kernel releases the tracees of a tracer that ends (ptrace(2))
@@ -31,9 +31,9 @@ namespace ckpt::tools {
 Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel);
 
 // Waits for CRIU, which has ended, and returns its wait status. If it was killed, its own children
-// go on: one of those by which it probes the kernel sleeps for ever (CRIU 4.2, kerndat.c), and
-// holds CRIU's connections and the image's folder. They are ended too. If only a wrapper was
-// killed, CRIU itself is not, once it traces the program.
+// continue: one of the processes with which it probes the kernel sleeps forever (CRIU 4.2,
+// kerndat.c), and holds CRIU's connections and the image's folder. So they are ended, too. If only
+// a wrapper was killed, CRIU itself is not ended once it traces the program.
 int reap_criu(pid_t criu, const Target &target);
 
 // True for the wait status of a CRIU that a signal has ended. A wrapper, such as nsenter, reports a

@@ -14,7 +14,8 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-// A program that connects and closes all the time differs between any two looks at it.
+// The connections of a program that connects and closes all the time differ between any two
+// inspections.
 constexpr int kJobAttempts = 5;
 constexpr auto kJobAttemptInterval = 300ms;
 constexpr auto kRestoreTimeout = 10s;
@@ -36,7 +37,7 @@ Result<JobReport> JobCheckpoint::run() {
     Result<> done = attempt(folder);
     if (done) break;
     if (!may_pass_ || n == kJobAttempts || !cancel_.check()) return Failure(done.error());
-    log::debug("the connections of the job have changed; the checkpoint begins again");
+    log::debug("the connections of the job have changed; the checkpoint is started again");
     std::this_thread::sleep_for(kJobAttemptInterval);
   }
   prune(folder);
@@ -76,7 +77,7 @@ Result<> JobCheckpoint::lead(const JobFolder &folder, Crew &crew) {
   CKPT_TRY(std::vector<Reached> ready, crew.gather(Stage::Ready));
   CKPT_CHECK(compare_connections(crew, ready));
   CKPT_CHECK(crew.go(Stage::Ready));
-  // The programs have closed what they wanted to close, and devices are detached.
+  // The programs have closed their connections, if they wanted to, and devices are detached.
   phases_.begin("job-settle");
   CKPT_CHECK(crew.gather(Stage::Settled));
   CKPT_CHECK(crew.go(Stage::Settled));
@@ -115,7 +116,7 @@ Result<> JobCheckpoint::connect(const JobFolder &folder, Crew &crew) {
   CKPT_TRY(Members members, running_members(folder));
   if (members.empty())
     return fail_with_hint(fmt::format("the job {} has no running program", folder.path()),
-                          "start each of its programs by ckpt-run --job");
+                          "start each of its programs with ckpt-run --job");
   for (const auto &[name, address] : members)
     if (!address.lives)
       return fail_with_hint(
@@ -140,7 +141,8 @@ Result<> JobCheckpoint::compare_connections(const Crew &crew, const std::vector<
   return fail("the job cannot be checkpointed now:{}", as_list(reasons));
 }
 
-// A program that has started meanwhile is in no image, and neither is what it was told.
+// A program that has started meanwhile is not in any image, and neither are the messages that were
+// sent to it.
 Result<> JobCheckpoint::commit(const JobFolder &folder, const Crew &crew) {
   CKPT_TRY(auto now, folder.members());
   std::vector<std::string> names;

@@ -56,7 +56,7 @@ class JobCheckpoint {
   Phases phases_;
   bool complete_ = false;
   bool busy_ = false;
-  bool may_pass_ = false;  // the connections did not match, which another look may change
+  bool may_pass_ = false;  // the connections did not match, but may match at the next comparison
   JobReport report_;
 };
 

@@ -68,7 +68,7 @@ Result<> JobMemberDump::durable() {
     Result<bool> complete = ask_decision(met.error());
     if (complete && *complete) return {};
     if (complete) return met;
-    log::warn("cannot learn whether the job's checkpoint is complete; trying again: {}",
+    log::warn("cannot find out whether the job's checkpoint is complete; trying again: {}",
               complete.error().what);
     std::this_thread::sleep_for(kRetryInterval);
   }
@@ -77,7 +77,7 @@ Result<> JobMemberDump::durable() {
 Result<bool> JobMemberDump::ask_decision(const Error &why) {
   unsigned n = link_.task().checkpoint;
   std::error_code ec;
-  // Only what was abandoned is removed.
+  // Only abandoned images are removed.
   if (!std::filesystem::exists(folder_.checkpoint(n), ec) && !ec) return false;
   CKPT_TRY(nlohmann::json decision, decide(folder_.decision(n), abandoned(why.what)));
   return is_complete(decision);

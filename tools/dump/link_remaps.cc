@@ -52,8 +52,9 @@ std::string kept_name(const std::string &path) {
   return fmt::format("{}.ckpt-{:x}", path, now);
 }
 
-// Below the folder as it is open here: its user can let its path lead elsewhere at any moment, but
-// not a name in it become one of the program's unlinked files without having made it so.
+// Relative to the open folder: its user can make the path lead elsewhere at any moment, but a name
+// in this folder is one of the program's unlinked files only if CRIU or the user has linked it
+// there.
 void keep_in_folder(const std::string &folder, int fd, const std::set<FileId> &ids,
                     std::vector<ImageManifest::Link> &kept) {
   std::error_code ec;

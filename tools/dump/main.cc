@@ -71,7 +71,7 @@ void print_json(const nlohmann::json &j, const std::string &image) {
   fmt::print(report_file(image), "{}\n", json_text(j));
 }
 
-// What a program with a full queue of short kernels never exceeds (docs/OPENCL.md, Queues and
+// A program with a full queue of short kernels never exceeds this (docs/OPENCL.md, Queues and
 // events).
 constexpr double kWorthSaying = 0.2;
 constexpr size_t kMaxRemarkBytes = 2000;  // an agent has written them
@@ -247,7 +247,7 @@ Result<> check_all(const Options &o) {
                           "leave these out");
   if (d.image.empty() || d.image == storage::kPipeImage)
     return fail_with_hint("--all needs a folder for the images", "name it with --output");
-  // Each dump reads the key itself. What is wrong with it is said once.
+  // Each dump reads the key itself. It is read here so that an error is reported only once.
   return key_of(o).transform([](auto &&) {});
 }
 
@@ -259,7 +259,7 @@ Result<> check_job(const Options &o) {
     return fail_with_hint(
         "--job cannot be combined with a PID, --all, --suspend, --output, --parent, --overwrite or "
         "--key-file",
-        "leave these out: the job's folder says which programs, and gets their images");
+        "leave these out: the job's folder names the programs and receives their images");
   return {};
 }
 
@@ -302,8 +302,8 @@ void add_options(CommandLine &line, Options &o) {
   DumpOptions &d = o.dump;
   line.option("PID", o.pid, "any process of the program, or its ckpt-run or ckpt-restore");
   Option all = line.flag("--all", o.all,
-                         "dump all programs: of this user, or of all users if root asks; --output "
-                         "names a folder that gets an image of each");
+                         "dump all programs of this user, or of all users if root runs this; "
+                         "--output names the folder for their images");
   line.option("--user=NAME", o.user, "with --all: only the programs of this user").needs(all);
   line.option("--job=FOLDER", o.job.folder,
               "checkpoint all programs of this job as one (ckpt-run --job)");

@@ -109,10 +109,11 @@ void MemoryFiles::check_not_shared_with_others(const Target &target, Reasons &re
   for (const FileWriter &w : writers_of(ids, program))
     for (const File &f : files_)
       if (f.id == w.file)
-        reasons.push_back(fmt::format(
-            "the program shares the memory {} with {}, which is not part of it and can change it "
-            "at any time: end that process first, or start both by one ckpt-run",
-            f.name, name_of(w.process)));
+        reasons.push_back(
+            fmt::format("the program shares the memory {} with {}, which is not part of the "
+                        "program and can change the memory at any time: end that process first, or "
+                        "start both with one ckpt-run",
+                        f.name, name_of(w.process)));
 }
 
 Result<> MemoryFiles::save(storage::ImageWriter &image,

@@ -3,8 +3,8 @@
 // Memory files: files of a tmpfs, such as /dev/shm, that the program has mapped shared and can
 // write, as shm_open(3), sem_open(3) and MPI make them. CRIU saves their names, not their contents
 // (criu/mem.c: only mappings without a file, and memfds, count as shared memory). But a program
-// that runs on changes them, and a restart of the machine removes them. So the contents are part of
-// the image; tools/restore/memory_files puts them back.
+// that continues changes them, and a restart of the machine removes them. So the contents are part
+// of the image; tools/restore/memory_files puts them back.
 //
 // Unlinked files without another name are CRIU's (its "ghost files").
 #pragma once
@@ -28,8 +28,8 @@ namespace ckpt::tools {
 class MemoryFiles {
  public:
   static MemoryFiles of(const Target &target);
-  // A process outside of the program that can change one of them at any time. The program cannot be
-  // restored without it.
+  // Processes outside of the program that can change one of the files at any time: the program
+  // cannot be restored without them.
   void check_not_shared_with_others(const Target &target, Reasons &reasons) const;
   // While the program is stopped. `links`: the names that this dump has given to unlinked files.
   Result<> save(storage::ImageWriter &image, const std::vector<ImageManifest::Link> &links);

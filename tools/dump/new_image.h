@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The image that a dump writes: beside its final name, or as a stream to standard output.
+// The image that a dump writes: in a partial folder beside its final name, or as a stream to
+// standard output.
 #pragma once
 
 #include <memory>

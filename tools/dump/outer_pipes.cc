@@ -11,12 +11,12 @@
 namespace ckpt::tools {
 namespace {
 
-// The program's own end. To open it again by /proc/PID/fd takes rights on the pipe, which a user
-// has not if another one made it, as the shell of a root who used setpriv or su.
+// The program's own end. Opening it again through /proc/PID/fd needs rights on the pipe, which the
+// user lacks if another user created it, such as a shell of root that started setpriv or su.
 Result<UniqueFd> end_of(const OuterPipe &p) {
   UniqueFd fd = duplicate_descriptor(p.holder, p.holder_fd);
   if (!fd)
-    return fail_errno("cannot look at pipe {}, descriptor {} of process {}", p.inode, p.holder_fd,
+    return fail_errno("cannot inspect pipe {}, descriptor {} of process {}", p.inode, p.holder_fd,
                       p.holder);
   return fd;
 }
@@ -26,7 +26,7 @@ Result<UniqueFd> end_of(const OuterPipe &p) {
 Result<bool> other_end_is_open(const OuterPipe &p) {
   CKPT_TRY(UniqueFd fd, end_of(p));
   pollfd poll_fd{fd.get(), static_cast<short>(p.program_reads ? POLLIN : POLLOUT), 0};
-  if (::poll(&poll_fd, 1, 0) < 0) return fail_errno("cannot look at pipe {}", p.inode);
+  if (::poll(&poll_fd, 1, 0) < 0) return fail_errno("cannot inspect pipe {}", p.inode);
   return !(poll_fd.revents & (POLLHUP | POLLERR));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pipes between a program and processes outside of it. CRIU would restore such a pipe with no
+// The pipes between a program and processes outside of it. CRIU would restore such a pipe without a
 // process at its outer end, so ckpt-restore replaces it (criu restore --inherit-fd). For that, the
 // image records each pipe's inode, the program's descriptor, and the bytes that were unread.
 #pragma once

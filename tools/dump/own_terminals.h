@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The pseudo-terminals that the program has made itself, as script(1), expect and terminal
-// emulators do, and those that have lost their master. CRIU restores them with the program. Only
+// emulators do, and those that have lost their master. CRIU restores them with the program. All
 // other terminals are outer ones, which ckpt-restore replaces.
 #pragma once
 

@@ -65,8 +65,8 @@ std::string refused_detail(const Descriptor &d) {
   return {};
 }
 
-// A driver has descriptors of its own open, which an agent removes with it. Of these only such
-// kinds count as no driver opens.
+// A driver opens descriptors, too, which its agent removes. So in a process with an agent, only
+// kinds that no driver opens are reported.
 std::string refused_anonymous(const Descriptor &d, bool has_agent) {
   if (std::string detail = has_agent ? "" : refused_detail(d); !detail.empty())
     return detail + ": close it first";
@@ -106,7 +106,7 @@ std::string refused_namespace(const Process &p, const Target &target) {
     const char *name, *text;
     pid_t outside;
   };
-  // The namespaces of ckpt-helper's stem cannot be seen; it lives in those that it made.
+  // The namespaces of ckpt-helper's stem cannot be seen; it runs in those that it has made.
   pid_t above = target.helper_stem ? ::getpid() : root.parent;
   pid_t beside = target.helper_stem ? root.pid : root.parent;
   for (Kind k :
@@ -143,8 +143,8 @@ std::set<u64> own_sockets(const Target &target) {
 
 std::string refused_driver(const Process &p) {
   const char *why =
-      "it uses this driver without ckpt. Start it so that it loads ckpt's driver: without a driver "
-      "path of its own, and not statically linked";
+      "it uses this driver without ckpt. Let it load ckpt's driver: do not link it statically, and "
+      "do not give it the path of another driver";
   for (const ProcMapping &m : mappings_of(p.pid))
     if (is_driver_device(m.path))
       return fmt::format("{} has {} mapped: {}", name_of(p), m.path, why);
@@ -192,10 +192,15 @@ void check_processes(const Target &target, Reasons &reasons) {
           fmt::format("{} is stopped: continue it first (kill -CONT {})", name_of(p), p.pid));
     if (std::string why = refused_namespace(p, target); !why.empty())
       reasons.push_back(std::move(why));
+    if (target.has_agent(p.pid) && !have_same_root(p.pid, target.viewer))
+      reasons.push_back(
+          fmt::format("{} uses a device and has changed its root folder (chroot): there a restored "
+                      "copy could not reach the devices",
+                      name_of(p)));
     if (has_secret_memory(p.pid))
       reasons.push_back(
-          fmt::format("{} has secret memory (memfd_secret), which only itself can read: it cannot "
-                      "be checkpointed",
+          fmt::format("{} has secret memory (memfd_secret), which only the process itself can "
+                      "read: it cannot be checkpointed",
                       name_of(p)));
     if (is_own_helper(p.pid))
       reasons.push_back(fmt::format(
@@ -213,14 +218,14 @@ void check_processes(const Target &target, Reasons &reasons) {
                       name_of(*p)));
 }
 
-// CRIU runs with this tool's rights and in the program's mount namespace. There it must be our
-// CRIU, and not what a container has under the same name.
+// CRIU runs with this tool's rights and in the program's mount namespace. The path must lead to our
+// CRIU there, not to another file in a container.
 void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   u64 user = namespace_of(target.keeper, "user");
   if (user && user != namespace_of(::getpid(), "user"))
     return reasons.push_back(
-        "the program lives in another user namespace than ckpt-dump, where CRIU outside of it "
-        "would lack rights: run ckpt-dump inside of that namespace");
+        "the program runs in another user namespace than ckpt-dump, in which CRIU would lack "
+        "rights: run ckpt-dump inside of that namespace");
   if (target.files.empty()) return;
   std::string path = find_program(criu.path);
   struct stat ours {
@@ -228,16 +233,16 @@ void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   bool same = ::stat(path.c_str(), &ours) == 0 &&
               ::stat((target.files + path).c_str(), &theirs) == 0 && ours.st_dev == theirs.st_dev &&
               ours.st_ino == theirs.st_ino;
-  if (!shares_root(target.root))
+  if (!shares_root(target.viewer))
     reasons.push_back(
-        "the program lives in a container with files of its own, from which no program may be run "
-        "with the rights of ckpt-dump, as CRIU would have to be: run ckpt-dump in the container "
-        "(--suspend works from here)");
+        "the program runs in a container that has its own root folder, and CRIU would be loaded "
+        "from there with the rights of ckpt-dump: run ckpt-dump in the container (--suspend works "
+        "from here)");
   else if (!same)
-    reasons.push_back(fmt::format(
-        "CRIU ({}) is hidden in the program's mount namespace, where it must run: set CKPT_CRIU to "
-        "a path that is the same there",
-        path));
+    reasons.push_back(
+        fmt::format("CRIU ({}) must run in the program's mount namespace, but is not visible "
+                    "there: set CKPT_CRIU to a path that leads to the same file in both",
+                    path));
 }
 
 // CRIU looks the mount of every open file up in the program's mount namespace.
@@ -255,7 +260,7 @@ std::string refused_mount(const Process &p, const Descriptor &d, const std::set<
 }
 
 void check_descriptors(const Target &target, Closables &reasons) {
-  std::set<int> mounts = all_mounts_of(target.root);
+  std::set<int> mounts = all_mounts_of(target.viewer);
   for (const Process &p : target.processes)
     for (const Descriptor &d : descriptors_of(p.pid)) {
       std::string reason = refused_descriptor(p, d, target.has_agent(p.pid));
@@ -299,7 +304,7 @@ void check_drivers(const Target &target, Reasons &reasons) {
 
 void check_detached(pid_t pid, Reasons &reasons) {
   constexpr std::array kRings{"/memfd:ckpt-ring", "/memfd:ckpt-staging"};
-  // libLLVM alone is no residue: compilers, Julia and Mesa map it. It came with a driver only where
+  // libLLVM alone is not residue: compilers, Julia and Mesa map it. It belongs to a driver only if
   // that driver is mapped, too.
   constexpr std::array kDrivers{"libpocl",     "libRusticl", "liboclgrind",
                                 "/dev/nvidia", "/dev/dri/",  "/dev/kfd"};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Searches for everything that would make a dump fail, before anything is touched. There are two
-// kinds: what CRIU refuses, so that the message can say what to do about it; and what CRIU dumps
-// without an error but cannot restore faithfully.
+// kinds: state that CRIU refuses, so that the message can say what to do about it; and state that
+// CRIU dumps without an error but cannot restore faithfully.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ void check_descriptors(const Target &target, Closables &reasons);
 void check_unix_sockets(const Target &target, Closables &reasons);
 void check_drivers(const Target &target, Reasons &reasons);
 
-// After a detach: the residue of rings and drivers in a process that has an agent.
+// After a detach: residue of rings and drivers in a process that has an agent.
 void check_detached(pid_t pid, Reasons &reasons);
 
 }  // namespace ckpt::tools

@@ -22,7 +22,8 @@ Result<DumpReport> with_progress(Dump &dump, bool quiet) {
   bool over = false;
   Result<std::thread> painter = start_thread([&] {
     std::unique_lock lock(mutex);
-    // What processes have in memory is known; what of it is saved, and device memory, are not.
+    // The memory of the processes is known; how much of it is saved, and the device memory, are
+    // not.
     Progress bar("dump", false, Total::Estimate);
     while (!changed.wait_for(lock, kRedrawInterval, [&] { return over; })) {
       u64 expected = dump.bytes_expected();

@@ -74,8 +74,8 @@ void check_system_v_memory(const Target &target, Reasons &reasons) {
       reasons.push_back(
           name_of(p) +
           " has System V shared memory in the IPC namespace of the machine, which CRIU cannot "
-          "checkpoint: start the program by ckpt-run as root and without --share-ipc, which gives "
-          "it an IPC namespace of its own, or detach the memory (shmdt)");
+          "checkpoint: detach the memory (shmdt), or start the program as root with ckpt-run and "
+          "without --share-ipc, so that it gets its own IPC namespace");
 }
 
 // It cannot be stopped until its child has called exec.
@@ -86,8 +86,8 @@ void check_vfork(const Target &target, Reasons &reasons) {
       std::this_thread::sleep_for(5ms);
     if (waits_in_vfork(p.pid))
       reasons.push_back(name_of(p) +
-                        " waits in vfork for its child, which has not called exec yet, and cannot "
-                        "be stopped: try again when it has");
+                        " waits in vfork until its child calls exec, and cannot be stopped before: "
+                        "try again later");
   }
 }
 
@@ -96,11 +96,11 @@ void check_mpi_rank(const Target &target, Reasons &reasons) {
   // Set by mpirun for each rank: Open MPI, PMIx, and MPICH's hydra and Slurm by PMI.
   for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
     if (!environment_of(target.keeper, name).empty())
-      return reasons.push_back(fmt::format(
-          "the program is rank {} of an MPI job, and cannot be checkpointed without the others: "
-          "start the whole job by one ckpt-run (ckpt-run mpirun -n 4 PROGRAM, instead of mpirun -n "
-          "4 ckpt-run PROGRAM)",
-          environment_of(target.keeper, name)));
+      return reasons.push_back(
+          fmt::format("the program is rank {} of an MPI job, and cannot be checkpointed without "
+                      "the others: start the whole job with one ckpt-run (ckpt-run mpirun -n 4 "
+                      "PROGRAM, instead of mpirun -n 4 ckpt-run PROGRAM)",
+                      environment_of(target.keeper, name)));
 }
 
 }  // namespace

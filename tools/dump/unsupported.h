@@ -13,7 +13,7 @@ namespace ckpt::tools {
 // Kinds of sockets that CRIU cannot dump.
 void check_socket_kinds(const Target &target, Closables &reasons);
 
-// All else. Waits a moment for processes that cannot be stopped (vfork).
+// Everything else. Waits a moment for processes that cannot be stopped (vfork).
 void check_unsupported(const Target &target, Reasons &reasons);
 
 }  // namespace ckpt::tools

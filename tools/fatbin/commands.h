@@ -11,7 +11,7 @@
 
 namespace ckpt::tools {
 
-// The default page, for people. `all` lists every kernel and variable, with whole names.
+// The default output, as text. `all` lists every kernel and variable, with whole names.
 std::string show_text(const std::string &path, const fatbin::Image &image,
                       const fatbin::Summary &summary, bool all);
 

@@ -29,7 +29,7 @@ struct SizedFit {
 
 struct HistoryFit {
   schedule::CostModel model;
-  // By what is stored of the data, too. What a dump waited, and K, is as it was measured.
+  // Fits to the stored bytes, too. The wait of a dump, and K, are used as measured.
   SizedFit dump, restore;
   size_t dumps = 0, restores = 0;
   // (predicted - measured) / measured of each (KS-4).
@@ -44,7 +44,7 @@ struct FitOptions {
 // "ocl", "cuda", "cuda,ocl"; "none".
 std::string devices_of(const nlohmann::json &event);
 
-// Lines without sizes and times, and those of failures, count for nothing.
+// Lines without sizes and times, and those of failures, are ignored.
 HistoryFit fit_history(const std::vector<nlohmann::json> &events, const FitOptions &options);
 
 }  // namespace ckpt::tools

@@ -107,7 +107,7 @@ void append_history(const std::string &path, json event) {
   std::string line = json_text(event) + "\n";
   if (line.size() > kMaxLine) return;
   if (Result<> done = append_line(path, line); !done)
-    log::info("the history has no line for this: {}", done.error().what);
+    log::info("cannot add a line to the history: {}", done.error().what);
 }
 
 std::vector<json> read_history(const std::string &path) {

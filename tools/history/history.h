@@ -3,8 +3,8 @@
 // The history of dumps and restores: one JSON object on a line for each, appended by ckpt-dump and
 // ckpt-restore, read by ckpt-history. docs/man/ckpt-history.1.scd lists the fields.
 //
-// It is a help for people and for cost models (schedule/cost), and never a reason for a dump or a
-// restore to fail: what cannot be written is left out.
+// It informs users and cost models (schedule/cost). If it cannot be written, the line is left out,
+// and the dump or restore does not fail.
 #pragma once
 
 #include <string>
@@ -26,8 +26,8 @@ std::string history_file();
 // one before.
 void append_history(const std::string &path, nlohmann::json event);
 
-// The events of FILE.1 and FILE, oldest first. A line that is no JSON object is left out: it may
-// have been cut by a full disk.
+// The events of FILE.1 and FILE, oldest first. A line that is not a JSON object is left out: it may
+// have been truncated by a full disk.
 std::vector<nlohmann::json> read_history(const std::string &path);
 
 // [{"name", "seconds"}…] of a tool as {name: seconds}.

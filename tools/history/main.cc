@@ -192,11 +192,12 @@ int main(int argc, char **argv) {
   using namespace ckpt::tools;
   Options o;
   CommandLine line("ckpt-history", "Lists the dumps and restores of the past, the oldest first.");
-  line.option("--job=NUMBER", o.job, "only those of this batch job");
-  line.option("--last=N", o.last, "only the N newest").range(1, 1000000);
-  line.option("--user=NAME", o.user, "only those of this user");
-  line.option("--file=FILE", o.file, "read this history").default_is("this user's");
-  line.flag("--fit", o.fit, "print what checkpoints and restores cost by their size");
+  line.option("--job=NUMBER", o.job, "only dumps and restores of this batch job");
+  line.option("--last=N", o.last, "only the N newest lines").range(1, 1000000);
+  line.option("--user=NAME", o.user, "only programs of this user");
+  line.option("--file=FILE", o.file, "read the history from this file").default_is("this user's");
+  line.flag("--fit", o.fit,
+            "fit the cost of checkpoints and restores to their sizes, and print it");
   line.flag("--json", o.json, "print JSON");
   return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
 }

@@ -13,8 +13,8 @@
 namespace ckpt::tools {
 namespace {
 
-// Slurm is asked that often whether it still agrees: the job may have been cancelled by another
-// user, or lost with its controller.
+// The interval at which Slurm's state is checked: another user may have cancelled the job, or it
+// was lost with Slurm's controller.
 constexpr std::chrono::seconds kAskEvery{15}, kAskAgain{2};
 constexpr std::chrono::seconds kWriteEvery{1};
 
@@ -94,7 +94,7 @@ void IdleDaemon::tell_slurm(idle::Time now) {
   seen_.slurm_error = told ? "" : told.error().what;
   if (told) return;
   if (std::optional<u64> left_out = failures_.admit(now, 0))
-    log::warn("Slurm was not told that the machine is {}: {}", idleness_.idle() ? "idle" : "busy",
+    log::warn("cannot tell Slurm that the machine is {}: {}", idleness_.idle() ? "idle" : "busy",
               told.error().text());
 }
 

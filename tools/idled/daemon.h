@@ -31,7 +31,7 @@ class IdleDaemon {
     if (settings_.slurm) job_.emplace(*settings_.slurm);
   }
 
-  // Until `stop` is set by a signal, or a sensor fails. Then Slurm takes the machine for busy.
+  // Runs until a signal sets `stop`, or a sensor fails. For Slurm the machine is busy then.
   Result<> run(const volatile sig_atomic_t &stop);
 
  private:

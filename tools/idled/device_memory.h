@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory that all programs but the guests hold, summed over the devices.
+// Device memory of all programs except the guests, summed over the devices.
 #pragma once
 
 #include <memory>
@@ -16,20 +16,20 @@ class DeviceMemory {
   virtual Result<u64> owner_bytes(const Guests &guests) = 0;
 };
 
-// By NVML (manager/daemon/measure/nvml.h), which knows what each process holds.
+// Measured by NVML (manager/daemon/measure/nvml.h), which knows the memory of each process.
 std::unique_ptr<DeviceMemory> memory_by_meter(std::unique_ptr<manager::Meter> meter);
-// By ckptd's status, at this socket ("": the usual one): for devices that NVML does not know, what
-// programs under ckptd hold.
+// From ckptd's status, at this socket ("": the usual one): for devices that NVML does not know, the
+// memory of the programs under ckptd.
 std::unique_ptr<DeviceMemory> memory_by_manager(std::string socket);
 
-// `source`: "auto", "nvml", "ckptd" or "none"; null: nothing measures. auto: NVML where the machine
-// has an NVIDIA GPU, otherwise ckptd where it runs.
+// `source`: "auto", "nvml", "ckptd" or "none"; Returns null if nothing is measured. auto: NVML if
+// the machine has an NVIDIA GPU, otherwise ckptd if it runs.
 Result<std::unique_ptr<DeviceMemory>> find_device_memory(const std::string &source,
                                                          const std::string &nvml_library,
                                                          const std::string &manager_socket);
 
-// What was held after boot, of which a file remembers the least that was ever seen: whatever held
-// more when ckpt-idled started for the first time was not part of the boot.
+// The device memory that was held after boot: the smallest amount seen so far, which a file stores.
+// Programs that already held more when ckpt-idled was first started are not part of it.
 class BootMemory {
  public:
   // `file`: in a folder that a boot empties.

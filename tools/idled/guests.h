@@ -24,8 +24,8 @@ class Guests {
   Result<> add_cgroup(std::string path);
 
   bool has(pid_t pid) const;
-  // Processor time since the call before. The kernel counts it for a cgroup. For accounts it is
-  // that of the processes which exist now: of one that has ended meanwhile the last part is
+  // Processor time since the call before. The kernel counts it for a cgroup. For accounts it is the
+  // time of the processes that exist now: the last part of a process that has ended meanwhile is
   // missing, and counts as the owner's.
   double seconds_since_last();
 

@@ -10,8 +10,8 @@
 
 namespace ckpt::tools {
 
-// The keyboards and mice of this machine, by the kernel's input devices (input.h of Linux). What is
-// typed is read and thrown away: only that something was is kept.
+// The keyboards and mice of this machine, through the kernel's input devices (input.h of Linux).
+// What is typed is read and discarded; only the fact that something was typed is kept.
 class InputDevices {
  public:
   // Fails if none can be opened.

@@ -75,7 +75,7 @@ Result<int> print_replay(const IdledOptions &o, const idle::Settings &settings) 
 
 Result<int> switch_off(const OffSwitch &off) {
   CKPT_CHECK(off.off());
-  std::cout << "no guests on this machine, until ckpt-idled --on" << std::endl;
+  std::cout << "guests may not use this machine until you run ckpt-idled --on" << std::endl;
   return 0;
 }
 
@@ -84,7 +84,8 @@ Result<int> switch_on(const OffSwitch &off) {
   if (left.empty())
     std::cout << "guests may use this machine when it is idle" << std::endl;
   else
-    fmt::print("no guests on this machine: still switched off by {}\n", fmt::join(left, ", "));
+    fmt::print("guests may not use this machine: still switched off by {}\n",
+               fmt::join(left, ", "));
   return 0;
 }
 
@@ -96,7 +97,7 @@ Result<int> run(const IdledOptions &o) {
   if (!o.replay.empty()) return print_replay(o, settings->idle);
   if (o.status || o.json) return print_status(o);
   if (!o.withdraw) return watch(o, std::move(*settings));
-  CKPT_CHECK(OwnerJob(*settings->slurm).set(true, "ckpt-idled does not run"));
+  CKPT_CHECK(OwnerJob(*settings->slurm).set(true, "ckpt-idled is not running"));
   return 0;
 }
 

@@ -37,7 +37,7 @@ Result<> OffSwitch::off() const {
   struct stat st {};
   if (!file || ::fstat(file.get(), &st) < 0 || st.st_uid != ::geteuid())
     return fail_with_hint(fmt::format("cannot make {}: {}", path,
-                                      file ? "it is another user's" : std::strerror(errno)),
+                                      file ? "it belongs to another user" : std::strerror(errno)),
                           "ckpt-idled makes the folder when it is started first");
   return {};
 }

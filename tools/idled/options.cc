@@ -34,18 +34,19 @@ Result<std::optional<idle::Hours>> hours_in(std::string_view text) {
 }
 
 void add_rule_options(CommandLine &line, IdledOptions &o) {
-  line.option("--cpu=PERCENT", o.cpu, "busy if the owner's programs use as much of the processors")
+  line.option("--cpu=PERCENT", o.cpu,
+              "busy if the owner's programs use at least this share of the processors")
       .range(0.1, 100.0);
   line.size_option("--device-bytes=SIZE", o.device_memory,
-                   "busy if they hold as much more device memory than after boot");
-  line.option("--quiet=SECONDS", o.quiet, "idle after so long without a reason for busy")
+                   "busy if they hold at least this much more device memory than after boot");
+  line.option("--quiet=SECONDS", o.quiet, "idle after this time without a reason to be busy")
       .range(0.0, 86400.0);
   line.option("--input=SECONDS", o.input,
-              "busy for so long after a key or the mouse was used; 0: these are not watched")
+              "busy for this time after a key or the mouse was used; 0: they are not watched")
       .range(0, 86400);
   line.flag("--battery", o.battery, "busy on battery");
   line.option("--celsius=DEGREES", o.celsius,
-              "busy if a thermal zone is as warm; 0: they are not watched")
+              "busy if a thermal zone has at least this temperature; 0: they are not watched")
       .range(0, 200);
   line.option("--hours=FROM-TO", o.hours,
               "busy outside of these hours of the day, such as 18:00-08:00")
@@ -56,12 +57,12 @@ void add_sensor_options(CommandLine &line, IdledOptions &o) {
   line.option("--guests=ACCOUNTS", o.guests, "accounts of guests, separated by commas");
   line.option("--guests-cgroup=CGROUP", o.guests_cgroup,
               "a cgroup with guests only, such as system.slice/slurmstepd.scope");
-  line.option("--device-memory", o.memory_source, "what says how much device memory is used")
+  line.option("--device-memory", o.memory_source, "the source of the device memory in use")
       .one_of({"auto", "nvml", "ckptd", "none"});
-  line.option("--nvml=FILE", o.nvml, "another library than libnvidia-ml.so.1");
+  line.option("--nvml=FILE", o.nvml, "a library to use instead of libnvidia-ml.so.1");
   line.option("--manager=PATH", o.manager, "the socket of ckptd")
       .environment(managed::kSocketVariable);
-  line.option("--interval=SECONDS", o.interval, "between two samples").range(0.05, 60.0);
+  line.option("--interval=SECONDS", o.interval, "the time between two samples").range(0.05, 60.0);
   line.option("--samples=FILE", o.samples,
               "take samples from the last line of this file, which another program writes, and "
               "not from this machine");
@@ -69,14 +70,13 @@ void add_sensor_options(CommandLine &line, IdledOptions &o) {
 }
 
 void add_command_options(CommandLine &line, IdledOptions &o) {
-  Option off = line.flag("--off", o.off, "want no guests on this machine, and exit");
-  line.flag("--on", o.on, "take back one's own --off, and exit").excludes(off);
+  Option off = line.flag("--off", o.off, "allow no guests on this machine, and exit");
+  line.flag("--on", o.on, "withdraw one's own --off, and exit").excludes(off);
   line.flag("--status", o.status, "print whether the machine is idle, and why, and exit");
-  line.option("--replay=LOG", o.replay,
-              "print what would have been decided, by a log of samples, and exit");
+  line.option("--replay=LOG", o.replay, "print the decisions for a log of samples, and exit");
   line.flag("--json", o.json, "with --replay: as JSON; otherwise --status as JSON");
   line.flag("--withdraw", o.withdraw,
-            "with --slurm: take the machine away from guests, whatever it does, and exit");
+            "with --slurm: take the machine away from guests, whether it is idle or not, and exit");
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ void add_idled_options(CommandLine &line, IdledOptions &o) {
               "tell Slurm: while the machine is busy, a job holds this node");
   line.option("--partition=NAME", o.partition,
               "with --slurm: a partition that preempts those of guests");
-  line.option("--folder=FOLDER", o.folder, "of the status and the off switch")
+  line.option("--folder=FOLDER", o.folder, "the folder of the status and the off switch")
       .default_is("/run/ckpt-idled, /var/lib/ckpt-idled");
   add_command_options(line, o);
 }

@@ -2,9 +2,10 @@
 //
 // How Slurm learns that a machine is busy: the owner is a job. While the machine is busy, a job of
 // ckpt-idled's account that asks for the whole node is in a partition that preempts those of
-// guests. So Slurm itself sends guests their signal, kills what does not leave in its grace time,
-// and starts no guest there. The other ways need more rights and do less: only an administrator may
-// drain a node or change its features, and neither signals what runs there (scontrol(1)).
+// guests. So Slurm itself sends guests their signal, kills those that have not ended after the
+// grace time, and starts no guest there. The alternatives need more rights and do less: only an
+// administrator may drain a node or change its features, and neither signals the jobs there
+// (scontrol(1)).
 #pragma once
 
 #include <string>
@@ -21,8 +22,8 @@ class OwnerJob {
  public:
   explicit OwnerJob(OwnerJobOptions options) : options_(std::move(options)) {}
 
-  // Makes Slurm agree with `busy`, whatever it knew before: submits the job unless there is one, or
-  // cancels all of them. `why` is the new job's comment.
+  // Makes Slurm's state agree with `busy`: submits the job unless there is one, or cancels all such
+  // jobs. `why` is the new job's comment.
   Result<> set(bool busy, const std::string &why) const;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The share of the processors that the owner's programs use: all that is used, without the guests.
+// The share of the processors that the owner's programs use: the use of all programs, less that of
+// the guests.
 #pragma once
 
 #include <string>

@@ -23,7 +23,8 @@ struct Seen {
 class Sensors {
  public:
   virtual ~Sensors() = default;
-  // Without `at` and `off`. What cannot be read fails, or keeps its last value and is logged.
+  // Without `at` and `off`. If a value cannot be read, this fails, or it logs that and returns the
+  // last value.
   virtual Result<Seen> read() = 0;
 };
 
@@ -49,8 +50,8 @@ class MachineSensors final : public Sensors {
   bool memory_failed_ = false;
 };
 
-// The last whole line of a file in the form of idle/sample_log.h. A file that is not there or has
-// no line yet is that of a busy machine.
+// The last whole line of a file in the form of idle/sample_log.h. If the file is missing or has no
+// line yet, the machine is busy.
 class FileSensors final : public Sensors {
  public:
   explicit FileSensors(std::string path) : path_(std::move(path)) {}

@@ -83,7 +83,7 @@ std::string status_line(const json &status, i64 now) {
   std::string error = status.contains("slurm") && status["slurm"]["error"].is_string()
                           ? status["slurm"]["error"].get<std::string>()
                           : "";
-  return error.empty() ? line : line + "\nSlurm was not told: " + error;
+  return error.empty() ? line : line + "\nSlurm could not be told: " + error;
 }
 
 }  // namespace ckpt::tools

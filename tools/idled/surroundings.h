@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of a machine is neither its load nor its owner: power, warmth, time of day.
+// Properties of a machine besides its load: power supply, temperature, time of day.
 #pragma once
 
 #include <optional>

@@ -113,7 +113,7 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
 
   CommandLine verify =
       line.command("verify", "read and check every byte; exit code 0: undamaged, 1: damaged");
-  verify.flag("-q,--quiet", o.quiet, "show no progress, and print only damages");
+  verify.flag("-q,--quiet", o.quiet, "show no progress, and print only damage");
 
   CommandLine diff =
       line.command("diff", "compare two images; exit code 0: no difference, 1: differences");

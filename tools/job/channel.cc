@@ -21,7 +21,7 @@ constexpr auto kGreetingTimeout = 5s;
 constexpr size_t kMaxFirstFrame = 4 << 10;  // from a peer that has not shown the key yet
 constexpr size_t kMaxFrame = 16 << 20;
 
-// A peer on a machine that has failed says nothing. This is noticed after about 20 s.
+// A peer on a failed machine sends nothing. TCP keepalive detects this after about 20 s.
 void set_up(int socket) {
   auto set = [socket](int level, int name, int value) {
     ::setsockopt(socket, level, name, &value, sizeof value);
@@ -45,7 +45,7 @@ Result<> send_all(int socket, ByteView data) {
   return {};
 }
 
-// The deadline is for all of the bytes: a peer cannot hold us by sending one from time to time.
+// The deadline is for all of the bytes, so a peer cannot occupy us by sending single bytes slowly.
 Result<> read_all(int socket, std::span<std::byte> into, Channel::Clock::time_point deadline) {
   while (!into.empty()) {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Channel::Clock::now());
@@ -78,7 +78,7 @@ Result<Channel> Channel::open(UniqueFd socket, const storage::Key &key, Side sid
   CKPT_CHECK(send_all(c.descriptor(), ours));
   CKPT_CHECK(read_all(c.descriptor(), theirs, Clock::now() + kGreetingTimeout));
   if (text(theirs.first(kMagic.size())) != kMagic)
-    return fail("the peer is no tool of this version of ckpt");
+    return fail("the peer is not a tool of this version of ckpt");
   return c;
 }
 
@@ -103,7 +103,7 @@ Result<Channel::Frame> Channel::receive(Clock::time_point deadline) {
   CKPT_CHECK(read_all(descriptor(), std::as_writable_bytes(std::span(&size, 1)), deadline));
   if (size < storage::kSealBytes + sizeof(u16) ||
       size > (received_ == 0 ? kMaxFirstFrame : kMaxFrame))
-    return fail("the peer has sent a message of {} bytes, which is none of a job", size);
+    return fail("the peer has sent a message of {} bytes, which is not a valid size", size);
   Bytes sealed(size), plain(size - storage::kSealBytes);
   CKPT_CHECK(read_all(descriptor(), sealed, deadline));
   Side peer = side_ == Side::Coordinator ? Side::Member : Side::Coordinator;

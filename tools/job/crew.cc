@@ -21,8 +21,9 @@ constexpr int kCrewPollMilliseconds = 100;
 
 }  // namespace
 
-// The greeting shows that the peer is of this ckpt, the answer that it has the key and is the one
-// we mean: two nodes can have the same address, as of a network of containers.
+// The greeting shows that the peer is ckpt of this version; the answer shows that it has the key
+// and is the intended member: two nodes can have the same address, for example in networks of
+// containers.
 Result<Channel> Crew::welcomed(const std::string &member, const std::string &address, u16 port,
                                const Begin &begin) {
   CKPT_TRY(UniqueFd socket, connect_tcp(address, port, kConnectTimeout));
@@ -72,7 +73,7 @@ Result<Reached> Crew::next_of(size_t i, Stage stage) {
   }
   std::optional<Reached> reached = parse_reached(f->body);
   if (f->type != static_cast<u16>(JobMessage::Reached) || !reached || reached->stage != stage)
-    return named({"it has sent a message out of turn", ""});
+    return named({"it has sent an unexpected message", ""});
   return std::move(*reached);
 }
 

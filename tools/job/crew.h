@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The members of a job, as its coordinator sees them: it leads them from stage to stage, and no
-// member goes on before all are there.
+// The coordinator's view of the members of a job. It leads them from stage to stage, and no member
+// proceeds before all have reached the stage.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace ckpt::tools {
 
 class Crew {
  public:
-  // Fails when the coordinator has to give up. Asked several times a second.
+  // Called several times a second. Fails when the coordinator has to cancel.
   using Check = std::function<Result<>()>;
 
   Crew(const JobFolder &folder, Check check) : folder_(folder), check_(std::move(check)) {}
@@ -26,9 +26,9 @@ class Crew {
   Result<> add(const std::string &member, const MemberAddress &address, Begin begin);
   // Waits until all have reached `stage`. The order is that of add().
   Result<std::vector<Reached>> gather(Stage stage);
-  // All have reached it: they may go on.
+  // All have reached the stage and may proceed.
   Result<> go(Stage stage);
-  // The same, to all that can still be reached.
+  // The same, to all members that can still be reached.
   void go_all(Stage stage);
   void abort(const std::string &why);
 

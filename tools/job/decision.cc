@@ -32,12 +32,12 @@ Result<nlohmann::json> read_decision(const std::string &path) {
   struct stat st {};
   if (!fd || ::fstat(fd.get(), &st) != 0) return fail_errno("cannot read {}", path);
   if (!S_ISREG(st.st_mode) || st.st_size > kMaxDecisionBytes)
-    return fail("{} is no decision of a job", path);
+    return fail("{} is not a decision of a job", path);
   std::string text(static_cast<size_t>(st.st_size), '\0');
   CKPT_CHECK(read_exactly(fd.get(), text.data(), text.size()));
   bool sound = json_depth(text) <= kMaxDecisionDepth;
   nlohmann::json j = sound ? nlohmann::json::parse(text, nullptr, false) : nlohmann::json();
-  if (!j.is_object()) return fail("{} is no decision of a job", path);
+  if (!j.is_object()) return fail("{} is not a decision of a job", path);
   return j;
 }
 

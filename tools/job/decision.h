@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of a checkpoint of a job, or of a restore: one file, which is written once.
+// The decision on a checkpoint or a restore of a job: one file, which is written once.
 //
 // A process that must know it (the coordinator once all images are durable, a member that has lost
 // the coordinator) proposes an answer. The first proposal gets the file, by link(2), which is
 // atomic on network file systems too; all other processes read it. So no two processes of a job
-// ever act on different answers, whichever of them have died or were cut off.
+// ever act on different answers, even if some of them have died or lost their connections.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace ckpt::tools {
 
-// Returns the answer that holds: `proposal`, or the one that was there before.
+// Returns the accepted answer: `proposal`, or an earlier one.
 Result<nlohmann::json> decide(const std::string &path, const nlohmann::json &proposal);
 // What decide() has written. Null: nothing yet. Others of this user's processes may have written
 // it.

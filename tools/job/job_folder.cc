@@ -29,11 +29,11 @@ constexpr size_t kMaxAddresses = 64, kMaxMembers = 10'000, kMaxNameBytes = 64;
 constexpr const char *kRemoved = ".removed";
 constexpr off_t kMaxMemberBytes = 64 << 10;
 
-// What the folder says is trusted like the program itself, so no other user may write to it.
+// The contents of the folder are trusted like the program itself, so no other user may write to it.
 Result<> check_owner(const std::string &path) {
   struct stat st {};
   if (::lstat(path.c_str(), &st) != 0) return fail_errno("cannot find the job's folder {}", path);
-  if (!S_ISDIR(st.st_mode)) return fail("{} is no folder", path);
+  if (!S_ISDIR(st.st_mode)) return fail("{} is not a folder", path);
   if (st.st_uid != ::geteuid())
     return fail_with_hint(fmt::format("the job's folder {} belongs to uid {}", path, st.st_uid),
                           "name a folder of your own with --job");
@@ -68,7 +68,7 @@ Result<MemberAddress> read_member(const std::string &path) {
   struct stat st {};
   if (!fd || ::fstat(fd.get(), &st) != 0) return fail_errno("cannot read {}", path);
   Failure unreadable =
-      fail_with_hint(fmt::format("{} names no member of a job", path), "remove the file");
+      fail_with_hint(fmt::format("{} does not name a member of a job", path), "remove the file");
   if (!S_ISREG(st.st_mode) || st.st_size > kMaxMemberBytes) return unreadable;
   std::string text(static_cast<size_t>(st.st_size), '\0');
   CKPT_CHECK(read_exactly(fd.get(), text.data(), text.size()));
@@ -100,7 +100,8 @@ bool try_lock(int fd) {
   return false;
 }
 
-// The file of a member that has lost its ckpt-run or its node. False: it lives.
+// Removes the file of a member whose ckpt-run was killed or whose node has failed. False: the
+// member lives.
 bool remove_stale(const std::string &path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return errno == ENOENT;
@@ -133,7 +134,7 @@ Result<JobFolder> JobFolder::open(const std::string &given) {
   CKPT_CHECK(check_owner(path));
   Result<storage::Key> key = storage::read_key(path + "/key");
   if (!key)
-    return fail_with_hint(fmt::format("{} is no folder of a job: {}", path, key.error().what),
+    return fail_with_hint(fmt::format("{} is not the folder of a job: {}", path, key.error().what),
                           "name the folder that was given to ckpt-run --job");
   return JobFolder(path, *key);
 }
@@ -203,7 +204,7 @@ Result<unsigned> JobFolder::begin_checkpoint() const {
   return next;
 }
 
-// Renamed first, so that a half removed one is not taken for complete.
+// Renamed first, so that a partly removed checkpoint is not taken for a complete one.
 void JobFolder::remove_checkpoint(unsigned number) const {
   std::error_code ec;
   std::string folder = checkpoint(number), gone = folder + kRemoved;
@@ -216,7 +217,7 @@ Result<> check_member_name(const std::string &name) {
   bool sound = !name.empty() && name.size() <= kMaxNameBytes && name[0] != '.' &&
                std::all_of(name.begin(), name.end(), plain);
   if (sound) return {};
-  return fail_with_hint(fmt::format("\"{}\" is no name for a member of a job", name),
+  return fail_with_hint(fmt::format("\"{}\" is not a valid name for a member of a job", name),
                         "use at most 64 letters, digits, dots, dashes and underscores");
 }
 

@@ -26,8 +26,7 @@ std::string trouble_of(const JobConnection &c, const JobConnection *other) {
   if (c.may_close || (other && other->may_close)) return {};
   if (c.state == InetSocket::SynSent || c.state == InetSocket::SynReceived)
     return fmt::format(
-        "is a TCP connection to {} that is still being made: try again when it is made, or close "
-        "it",
+        "is a TCP connection to {} that is still being established: try again later, or close it",
         c.remote.text());
   if (other && other->held) return {};
   if (other)
@@ -38,8 +37,8 @@ std::string trouble_of(const JobConnection &c, const JobConnection *other) {
   // The other end has been closed, and had received everything.
   if (c.state == InetSocket::CloseWait) return {};
   return fmt::format(
-      "is a TCP connection to {}, where no member of the job has it: start the program there by "
-      "ckpt-run --job too, or close the connection",
+      "is a TCP connection to {}, where no member of the job has the other end: start the program "
+      "there with ckpt-run --job, too, or close the connection",
       c.remote.text());
 }
 

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 using Clock = Channel::Clock;
 
 constexpr auto kBeginTimeout = 5s;
-// The coordinator says once a second that it is there.
+// The coordinator sends Alive once a second.
 constexpr auto kSilence = 30s;
 constexpr int kMemberPollMilliseconds = 100;
 constexpr size_t kMaxWhyBytes = 4000;
@@ -25,13 +25,14 @@ Result<MemberLink> MemberLink::accept(UniqueFd socket, const JobFolder &folder,
   CKPT_TRY(Channel::Frame f, c.receive(Clock::now() + kBeginTimeout));
   std::optional<Begin> begin = parse_begin(f.body);
   if (f.type != static_cast<u16>(JobMessage::Begin) || !begin)
-    return fail("the coordinator of the job has sent no task");
+    return fail("the coordinator of the job has not sent a task");
   MemberLink link(std::move(c), std::move(*begin));
   Error wrong;
   if (link.begin_.member != member)
     wrong.what = fmt::format("this is member {}", member);
   else if (link.begin_.task != task)
-    wrong.what = task == Task::Dump ? "the program runs already" : "the program does not run yet";
+    wrong.what =
+        task == Task::Dump ? "the program is already running" : "the program is not running yet";
   if (!wrong.what.empty()) {
     link.failed(wrong);
     return Failure(wrong);
@@ -64,11 +65,11 @@ Result<> MemberLink::wait(Stage stage, const Check &check) {
     CKPT_CHECK(check());
     pollfd p{channel_.descriptor(), POLLIN, 0};
     if (::poll(&p, 1, kMemberPollMilliseconds) <= 0) {
-      if (Clock::now() > end) return fail("its coordinator says nothing any more");
+      if (Clock::now() > end) return fail("its coordinator no longer answers");
       continue;
     }
     Result<Channel::Frame> f = channel_.receive(end);
-    if (!f) return Failure(std::move(f.error()).in("its coordinator is lost"));
+    if (!f) return Failure(std::move(f.error()).in("the connection to its coordinator is lost"));
     end = Clock::now() + kSilence;
     Reader r = f->reader();
     switch (static_cast<JobMessage>(f->type)) {
@@ -79,7 +80,7 @@ Result<> MemberLink::wait(Stage stage, const Check &check) {
       case JobMessage::Abort: return fail("{}", printable(r.str(), kMaxWhyBytes));
       default: break;
     }
-    return fail("its coordinator has sent a message out of turn");
+    return fail("its coordinator has sent an unexpected message");
   }
 }
 

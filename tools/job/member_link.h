@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The coordinator of a job, as a member sees it.
+// A member's connection to the coordinator of its job.
 #pragma once
 
 #include <functional>
@@ -15,15 +15,16 @@ class MemberLink {
  public:
   using Check = std::function<Result<>()>;
 
-  // Of a connection to `member` that was just accepted. Nothing is done for a peer without the key.
+  // For a connection to `member` that was just accepted. A peer without the key is not served.
   static Result<MemberLink> accept(UniqueFd socket, const JobFolder &folder,
                                    const std::string &member, Task task);
 
   const Begin &task() const { return begin_; }
-  // Says that this member has reached a stage, and waits until all have. An error: the job gives
-  // up, or the coordinator is lost, which a coordinator that only waits for others is not.
+  // Reports that this member has reached a stage, and waits until all members have. Fails if the
+  // job is cancelled, or if the coordinator no longer answers; while it waits for others, it sends
+  // Alive.
   Result<> meet(const Reached &reached, const Check &check);
-  // Says so without waiting.
+  // Reports it without waiting.
   void reached(const Reached &reached);
   void failed(const Error &why);
 

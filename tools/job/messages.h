@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the coordinator of a job and its members say to each other. docs/rooms/job.md has the order.
+// The messages between the coordinator of a job and its members. docs/rooms/job.md has the order.
 // The bytes come from another machine: every length is checked.
 #pragma once
 
@@ -23,15 +23,15 @@ enum class JobMessage : u16 {
   Welcome,    // to the coordinator: string member, the answer to Begin
 };
 
-// What all members reach before any goes on.
+// The stages. All members reach a stage before any proceeds.
 enum class Stage : u8 {
   Ready,     // nothing prevents a checkpoint
-  Settled,   // its program has closed what it wanted to close, and has no devices any more
+  Settled,   // its program has run its callbacks and has released its devices
   Locked,    // no packet of a connection moves any more
-  Captured,  // the program is saved, and stands still
+  Captured,  // the program is saved and is stopped
   Durable,   // the image is on the disk
-  Done,      // the program has ended or runs on, as was decided
-  Restored,  // the copy exists, and stands still
+  Done,      // the program has ended or continues, as decided
+  Restored,  // the copy exists and is stopped
 };
 
 enum class Task : u8 { Dump, Restore };
@@ -48,8 +48,8 @@ struct Begin {
 // One end of a TCP connection that leads out of a member's program.
 struct JobConnection {
   Endpoint local, remote;
-  u8 state = 0;            // InetSocket::State
-  bool held = true;        // false: no process has it, the kernel is still making or closing it
+  u8 state = 0;      // InetSocket::State
+  bool held = true;  // false: no process has it; the kernel is still establishing or closing it
   bool may_close = false;  // its process has a callback that may close it before the dump
   std::string owner;       // "process 12 (server): descriptor 5"
 };

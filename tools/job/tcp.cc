@@ -68,7 +68,7 @@ Result<std::pair<UniqueFd, u16>> listen_tcp() {
   constexpr int kBacklog = 16;
   if (::bind(fd.get(), any, size) < 0 || ::listen(fd.get(), kBacklog) < 0 ||
       ::getsockname(fd.get(), any, &size) < 0)
-    return fail_errno("cannot listen at a TCP port");
+    return fail_errno("cannot listen on a TCP port");
   u16 port = ntohs(family == AF_INET6 ? in6.sin6_port : in4.sin_port);
   return std::pair(std::move(fd), port);
 }
@@ -90,7 +90,7 @@ std::vector<std::string> own_addresses() {
 Result<UniqueFd> connect_tcp(const std::string &address, u16 port,
                              std::chrono::milliseconds timeout) {
   std::optional<Endpoint> e = Endpoint::parse(address, port);
-  if (!e) return fail("\"{}\" is no address", address);
+  if (!e) return fail("\"{}\" is not an address", address);
   int family = e->v6 ? AF_INET6 : AF_INET;
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno("cannot create a TCP socket");
@@ -106,7 +106,7 @@ Result<UniqueFd> connect_tcp(const std::string &address, u16 port,
     if (errno != EINPROGRESS) return fail_errno("cannot connect");
     CKPT_CHECK(wait_connected(fd.get(), timeout));
   }
-  if (::fcntl(fd.get(), F_SETFL, 0) < 0) return fail_errno("cannot make a socket wait");
+  if (::fcntl(fd.get(), F_SETFL, 0) < 0) return fail_errno("cannot make a socket blocking");
   return fd;
 }
 

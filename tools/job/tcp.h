@@ -12,9 +12,9 @@
 
 namespace ckpt::tools {
 
-// Listens at a free port, on all addresses of this node. Returns the port, too.
+// Listens on a free port, on all addresses of this node. Also returns the port.
 Result<std::pair<UniqueFd, u16>> listen_tcp();
-// By which other nodes reach this one; those of the loopback interface come last.
+// The addresses under which other nodes reach this one; those of the loopback interface come last.
 std::vector<std::string> own_addresses();
 Result<UniqueFd> connect_tcp(const std::string &address, u16 port,
                              std::chrono::milliseconds timeout);

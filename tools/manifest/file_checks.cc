@@ -55,14 +55,15 @@ std::string refused_size(const ImageManifest::File &f, u64 now, GrownFiles grown
                        with_sizes(f, now));
   if (grown != GrownFiles::Refuse) return {};
   return fmt::format(
-      "the file {} grew since the dump {}: --truncate-files cuts off what was added, "
-      "--append-files goes on at its end",
+      "the file {} has grown since the dump {}: --truncate-files removes what was added, "
+      "--append-files continues at its end",
       f.path, with_sizes(f, now));
 }
 
 void warn_of_later_contents(const ImageManifest::File &f) {
-  log::warn("the file {} was written since the dump; the program goes on with what it contains now",
-            f.path);
+  log::warn(
+      "the file {} was modified since the dump; the program continues with what it contains now",
+      f.path);
 }
 
 std::string refused_file(const ImageManifest::File &f, GrownFiles grown,

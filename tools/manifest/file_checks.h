@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files that a program has open or mapped are not part of its image: a restore needs them as
-// they were. ckpt-restore asks this before it starts anything, and ckpt-dump while the program is
-// stopped, before it ends it.
+// The files that a program has open or mapped are not part of its image: a restore needs them
+// unchanged. ckpt-restore checks them before it starts anything, and ckpt-dump while the program is
+// stopped, before it ends the program.
 #pragma once
 
 #include <sys/stat.h>
@@ -26,8 +26,8 @@ enum class GrownFiles {
 void check_files(const ImageManifest &m, GrownFiles grown, Reasons &reasons,
                  const std::string &prefix = "");
 void check_mapped_files(const ImageManifest &m, Reasons &reasons, const std::string &prefix = "");
-// Both questions, asked by a dump: a program must not end for an image that is refused. They have
-// an answer only while the program is stopped, because it changes its files.
+// Both checks, for a dump: a program must not be ended if its image could not be restored. The
+// program must be stopped, because it changes its files.
 Result<> check_restorable(const nlohmann::json &manifest, const std::string &prefix);
 // True for a file that grew since the dump and that the program has open for writing, but not only
 // for appending.

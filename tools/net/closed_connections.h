@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections that no process has any more, which the kernel keeps, and which stand in the way of a
-// program that is restored:
+// Connections that no process has any more, but which the kernel keeps, and which can prevent the
+// restore of a program:
 //
 //   TIME-WAIT   The kernel keeps a closed connection for a minute, so that its late packets are
 //               not taken for those of a new one (RFC 9293, 3.6.1). If the program had not set

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stops the packets of TCP connections while CRIU copies or makes their two ends.
+// Stops the packets of TCP connections while CRIU dumps or restores their two ends.
 //
-// Why. CRIU reads one end after the other. The program stands still, but the kernel's timers do
-// not: between the two reads a retransmission, a delayed acknowledgement or the small segment that
-// waited for it (Nagle) can move bytes from one end to the other. The first end was then saved
-// without these bytes and the second one as having sent them, and both wait for ever after a
+// Why. CRIU reads one end after the other. The program is stopped, but the kernel's timers are not:
+// between the two reads a retransmission, a delayed acknowledgement or the small segment that
+// waited for it (Nagle) can move bytes from one end to the other. Then the image has the first end
+// without these bytes, and the second end as having sent them, and both wait forever after a
 // restore. A restore has the same problem: CRIU sends what was unsent as soon as one end exists,
 // and without the other end the kernel answers with a reset.
 //
 // How. A table of nftables drops what arrives for these connections. TCP repeats it afterwards. It
 // is what `criu --network-lock nftables` does, but CRIU leaves its table behind if it leaves the
-// program stopped (criu/cr-dump.c: network_unlock() is called only if the program goes on), which
+// program stopped (criu/cr-dump.c: network_unlock() is called only if the program continues), which
 // would cut the program off. Our table is owned by our socket (NFT_TABLE_F_OWNER, Linux 5.12), so
 // the kernel removes it with this object, or with a tool that is killed. CRIU runs with
 // --network-lock skip. The packets by which CRIU itself restores a connection that is being closed

@@ -29,7 +29,7 @@ struct Endpoint {
   std::string text() const;
   // "127.0.0.1"
   std::string address_text() const;
-  // From address_text() and a port. Empty if the text is no address.
+  // From address_text() and a port. Empty if the text is not an address.
   static std::optional<Endpoint> parse(const std::string &address, u16 port);
   auto operator<=>(const Endpoint &) const = default;
 };
@@ -59,7 +59,7 @@ struct InetSocket {
   bool connected() const { return state != Listen && state != Close; }
 };
 
-// From the text of such a file; a line that is none is left out. `v6`: of tcp6 or udp6.
+// From the text of such a file; malformed lines are left out. `v6`: of tcp6 or udp6.
 std::vector<InetSocket> parse_inet_table(std::string_view text, bool v6);
 // All of the network namespace of `pid`.
 std::vector<InetSocket> inet_sockets(pid_t pid, InetProtocol protocol);

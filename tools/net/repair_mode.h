@@ -2,8 +2,8 @@
 //
 // The repair mode of TCP sockets (tcp(7), TCP_REPAIR). CRIU reads connections in this mode, and
 // leaves them in it if it leaves the program stopped: if the program ended now, its connections
-// would vanish without a word to the other end. A program that goes on must leave it, or its
-// connections carry nothing any more.
+// would disappear without a packet to the other end. If the program continues, its connections must
+// leave this mode, or they would carry no data.
 #pragma once
 
 #include <sys/types.h>

@@ -40,9 +40,9 @@ struct Process {
   std::vector<gid_t> groups;
 
   pid_t ns_pid() const { return ns_pids.empty() ? pid : ns_pids.back(); }
-  // True if all its uids are `uid`, as those of a process are that is no setuid program.
+  // True if all its uids are `uid`, as they are unless it is a setuid program.
   bool has_only(uid_t uid) const;
-  // By its real IDs: those of the user who has started it.
+  // Decided by its real IDs, those of the user who has started it.
   Credentials credentials() const;
 };
 

@@ -19,8 +19,9 @@ bool ProcessHandle::signal(int number) const {
   return fd_ && ::syscall(SYS_pidfd_send_signal, fd_.get(), number, nullptr, 0) == 0;
 }
 
-// A PID may get another process between the look at the tree and pidfd_open(). But if the PID is
-// in the tree afterwards, and the handle still has it, the process behind it is of the tree.
+// Between the reading of the tree and pidfd_open(), the PID may be given to another process. But if
+// the PID is in the tree afterwards, and the handle still has that PID, its process belongs to the
+// tree.
 Result<std::vector<ProcessHandle>> handles_of_tree(pid_t root,
                                                    const std::vector<Process> &processes) {
   std::vector<ProcessHandle> handles;

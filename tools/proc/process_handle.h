@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process for good. A PID is only a number: once the process has ended and is reaped, the kernel
-// gives the number to another process, which may be another user's. Whoever may end the processes
-// of a program can choose that moment. A handle (pidfd_open(2)) never changes its process.
+// A permanent reference to a process. A PID is only a number: once the process has ended and is
+// reaped, the kernel may give the number to another process, even to one of another user. A user
+// who can end the processes of a program can choose that moment. A handle (pidfd_open(2)) always
+// refers to the same process.
 #pragma once
 
 #include <sys/types.h>

@@ -35,8 +35,8 @@ Result<SocketName> name_here(pid_t pid, const std::string &socket) {
   return SocketName{std::move(here), std::move(folder)};
 }
 
-// The name alone proves nothing: its folder may be another user's, who can put another process's
-// socket there (SO_PEERCRED, unix(7)).
+// The name alone proves nothing: its folder may belong to another user, who can put another
+// process's socket there (SO_PEERCRED, unix(7)).
 Result<> check_listener(int connection, pid_t pid, const std::string &socket) {
   CKPT_TRY(ucred peer, peer_credentials(connection));
   if (peer.pid == pid) return {};
@@ -45,12 +45,15 @@ Result<> check_listener(int connection, pid_t pid, const std::string &socket) {
 
 }  // namespace
 
-bool shares_root(pid_t pid) {
-  struct stat theirs {
-  }, ours{};
-  if (::stat(root_link(pid).c_str(), &theirs) != 0 || ::stat("/", &ours) != 0) return true;
-  return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+bool have_same_root(pid_t one, pid_t other) {
+  struct stat a {
+  }, b{};
+  if (::stat(root_link(one).c_str(), &a) != 0 || ::stat(root_link(other).c_str(), &b) != 0)
+    return true;
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
+
+bool shares_root(pid_t pid) { return have_same_root(pid, ::getpid()); }
 
 bool shares_files(pid_t pid) {
   return namespace_of(pid, "mnt") == namespace_of(::getpid(), "mnt") && shares_root(pid);

@@ -7,8 +7,8 @@
 
 namespace ckpt::tools {
 
-// A thread that ptrace(2) holds stopped, without a signal that its program could see. It is let go
-// at the end of the scope: a thread of a stopped process stays stopped.
+// A thread that is stopped by ptrace(2), without a signal that its program could see. It is
+// released at the end of the scope; a thread of a stopped process stays stopped.
 class SeizedThread {
  public:
   explicit SeizedThread(pid_t thread);

@@ -40,7 +40,7 @@ struct TimerEntry {
                        kIntervalNanoseconds = 10;
 };
 
-// What the kernel lets a program map at once (mm/util.c, __vm_enough_memory).
+// The largest mapping that the kernel allows (mm/util.c, __vm_enough_memory).
 u64 largest_mapping() {
   struct sysinfo s {};
   ::sysinfo(&s);

@@ -84,7 +84,7 @@ Result<> JobRestore::meet_before(const Check &check) {
   return link_->meet({.stage = Stage::Ready}, check);
 }
 
-// A peer without the job's key, or of another job, is none.
+// A peer without the job's key, or of another job, is ignored.
 Result<> JobRestore::accept_coordinator(const Check &check) {
   for (Clock::time_point announced{};;) {
     CKPT_CHECK(check());

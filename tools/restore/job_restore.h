@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-restore --job: one program of a job, which runs on when all of them exist again.
+// ckpt-restore --job: restores one program of a job, which continues when all programs of the job
+// are restored.
 //
-// Each is restored by a ckpt-restore on its node. That of the member with the first name also
-// coordinates them, in a thread: it waits until all are there, and says when they go on. No copy
-// runs before all exist, and until then each drops what arrives for its connections: the kernel of
-// a node would answer a packet for a connection that it does not have yet by a reset.
+// Each is restored by a ckpt-restore on its node. The one for the member with the first name also
+// coordinates them, in a thread: it waits until all are ready, and tells them when to proceed. No
+// copy runs before all exist. Until then each node drops the packets for these connections, because
+// its kernel would answer a packet for a connection that does not exist yet with a reset.
 #pragma once
 
 #include <atomic>
@@ -27,10 +28,10 @@ class JobRestore {
   ~JobRestore();
 
   std::string image() const { return folder_.image(checkpoint_, options_.member); }
-  // Registers, and starts the coordinator where it is this process's. After any fork(2).
+  // Registers, and starts the coordinator if this process has to run it. After any fork(2).
   Result<> join();
 
-  // Called in the thread that restores. An error: the job gives up.
+  // Called in the thread that restores. Fails if the job is cancelled.
   using Check = MemberLink::Check;
   Result<> meet_before(const Check &check);    // all images can be restored
   Result<> meet_restored(const Check &check);  // all copies exist

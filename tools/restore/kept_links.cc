@@ -34,10 +34,9 @@ Result<> make_link(const ImageManifest::Link &l) {
     if (errno == ENOENT || same_file(l.kept, l.path)) return {};
     if (errno != EEXIST) return fail_errno("cannot give {} the name {}", l.kept, l.path);
     if (steady_clock::now() > end)
-      return fail_with_hint(
-          fmt::format("CRIU needs the name {}, which another file has", l.path),
-          "another checkpoint or restore may be using it: run ckpt-restore again later; or one "
-          "that was killed has left it: remove it");
+      return fail_with_hint(fmt::format("CRIU needs the name {}, which another file has", l.path),
+                            "another checkpoint or restore may be using it: run ckpt-restore again "
+                            "later. If a killed one has left it behind, remove it");
     std::this_thread::sleep_for(50ms);
   }
   return {};
@@ -65,9 +64,10 @@ void check_links(const ImageManifest &m, Reasons &reasons) {
   for (const ImageManifest::MemoryFile &f : m.memory_files) made_anew.insert(f.path);
   for (const ImageManifest::Link &l : m.links)
     if (!made_anew.contains(l.kept) && ::access(l.kept.c_str(), F_OK) != 0)
-      reasons.push_back(fmt::format(
-          "{}, the name that the dump gave to an unlinked file, is missing: start the program anew",
-          l.kept));
+      reasons.push_back(
+          fmt::format("{}, the name that the dump gave to an unlinked file, is missing: this image "
+                      "can no longer be restored",
+                      l.kept));
 }
 
 }  // namespace ckpt::tools

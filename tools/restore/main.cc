@@ -63,13 +63,13 @@ Result<RestorePlan> plan_series(RestoreOptions &o, Series &series) {
   std::vector<std::string> images = series.images();
   if (images.empty())
     return fail_with_hint(fmt::format("the program of {} has finished", series.folder()),
-                          "name one of its images to go back to it");
+                          "name one of its images to restore it nevertheless");
   for (const std::string &image : images) {
     o.image = image;
     series.set_last(image);
     Result<RestorePlan> plan = make_plan(o);
     if (plan || !is_damaged(o) || image == images.back()) return plan;
-    log::warn("the image before this one is taken, and the work since then is lost: {}",
+    log::warn("the previous image is used, and the work since then is lost: {}",
               plan.error().text());
   }
   return fail("there is no image in {}", series.folder());
@@ -80,7 +80,7 @@ Result<RestorePlan> plan_series(RestoreOptions &o, Series &series) {
 Result<> check_later_images(const RestorePlan &plan, const RestoreOptions &o, const BatchJob *job) {
   if (plan.rights.way != CriuRights::Way::ForUser || (o.periodic.every.empty() && !job)) return {};
   return fail_with_hint(
-      fmt::format("root cannot go on with {} for a program of uid {}",
+      fmt::format("root cannot use {} for a program of uid {}",
                   job ? "a series of images" : "--every", plan.rights.user.uid),
       job ? "run this as that user, or name one of the images"
           : "run this as that user, or leave --every out and use ckpt-dump --leave-running");
@@ -88,7 +88,7 @@ Result<> check_later_images(const RestorePlan &plan, const RestoreOptions &o, co
 
 Result<> check_job_user(const RestorePlan &plan, const RestoreOptions &o) {
   if (!o.job || plan.rights.way != CriuRights::Way::ForUser) return {};
-  return fail_with_hint(fmt::format("root cannot go on with a job of uid {}", plan.rights.user.uid),
+  return fail_with_hint(fmt::format("root cannot restore a job of uid {}", plan.rights.user.uid),
                         "run this as that user");
 }
 
@@ -235,14 +235,15 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--ignore-limits", r.ignore_limits,
             "accept devices with lower limits than the program has read, if it did not use them");
   line.flag("--continue-without-devices", r.continue_without_devices,
-            "if the devices cannot be restored, let the program run on without them");
+            "if the devices cannot be restored, let the program continue without them");
   line.flag("--detach", r.detach, "run in the background; print the program's PID and return");
   line.option("--output=FILE", r.output_file,
               "with --detach: the file for output to a terminal or pipe")
       .default_is("ckpt-PID.out");
   line.flag("--truncate-files", o.truncate_files,
-            "truncate files that grew since the dump to their recorded size");
-  line.flag("--append-files", o.append_files, "go on at the end of files that grew since the dump");
+            "truncate files that have grown since the dump to their recorded size");
+  line.flag("--append-files", o.append_files,
+            "continue at the end of files that have grown since the dump");
   line.option("--json-report=FILE", r.json_report,
               "write what was restored, and how long it took, to this file");
   Option member = add_job_options(line, o.job);

@@ -43,8 +43,8 @@ std::string refused_names(const MemoryFile &f, const std::optional<struct stat> 
   for (const std::string &name : f.names)
     if (auto other = stat_of(name); other && (!now || other->st_ino != now->st_ino))
       return fmt::format(
-          "{} is another file now than the program's shared memory of that name: remove it, if no "
-          "program uses it",
+          "{} is no longer the program's shared memory of that name: remove the file if no program "
+          "uses it",
           name);
   return {};
 }
@@ -55,7 +55,7 @@ std::string refused(const MemoryFile &f) {
                        f.path);
   std::optional<struct stat> now = stat_of(f.path);
   if (now && !S_ISREG(now->st_mode))
-    return fmt::format("{}, the program's shared memory, is no regular file here: remove it",
+    return fmt::format("{}, the program's shared memory, is not a regular file here: remove it",
                        f.path);
   if (now && now->st_uid != f.uid)
     return fmt::format(
@@ -162,7 +162,7 @@ Result<UniqueFd> RestoredMemoryFiles::open(const MemoryFile &f) {
 }
 
 Result<> RestoredMemoryFiles::write(const MemoryFile &f, const storage::ImageReader &image) {
-  // The owner of the file may let the folder's name lead elsewhere by now.
+  // The owner of the file may have made the folder's name lead elsewhere meanwhile.
   AsUser as(owner_of(f));
   if (!as.active()) return fail("cannot access it as user {}", f.uid);
   CKPT_TRY(UniqueFd fd, open(f));

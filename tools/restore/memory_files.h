@@ -14,8 +14,8 @@
 
 namespace ckpt::tools {
 
-// What prevents it here: no tmpfs, too little room, a file of another user, or a process that can
-// change the file, such as the original program.
+// The reasons against it: no tmpfs, too little free space, a file of another user, or a process
+// that can change the file, such as the original program.
 void check_memory_files(const ImageManifest &m, Reasons &reasons);
 
 class RestoredMemoryFiles {

@@ -35,7 +35,7 @@ struct RestoreOptions {
   JobRestore *job = nullptr;  // its other programs are restored at the same time
 };
 
-// An image, and everything that was found for its restore.
+// An image, and everything that its restore needs.
 struct RestorePlan {
   std::unique_ptr<storage::ImageReader> image;
   ImageManifest manifest;
@@ -48,19 +48,18 @@ struct RestorePlan {
 // The image alone, unless its index is damaged.
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o);
 
-// Opens the image and checks all that a restore needs, before anything is started. The error names
-// all reasons against the restore at once. With Way::ForUser, the devices are left to
-// become_owner().
+// Opens the image and checks everything that a restore needs, before anything is started. The error
+// names everything that prevents the restore. With Way::ForUser, become_owner() checks the devices.
 Result<RestorePlan> make_plan(const RestoreOptions &o);
 
-// What only root can have.
+// Objects that only root can create.
 struct OwnersHelp {
   UniqueFd helper;                 // the connection with the helper of this process
   ConnectionLock connection_lock;  // no packet may arrive before both ends of a connection exist
 };
 
-// Way::ForUser: makes this process of root's one of the program's user, and looks for the devices
-// as that user, to whom drivers may offer others than to root.
+// Way::ForUser: switches this process from root to the program's user, and looks for the devices as
+// that user, because drivers may offer different devices to that user than to root.
 Result<OwnersHelp> become_owner(RestorePlan &plan, const RestoreOptions &o);
 
 }  // namespace ckpt::tools

@@ -50,7 +50,7 @@ Pump::~Pump() {
     thread_.detach();
 }
 
-// An error loses the rest of what the program would have read, which must not pass unnoticed.
+// After an error the program's remaining input is lost, which must be reported.
 bool Pump::write_first(const First &first) {
   if (!first) return true;
   bool stopped = false;

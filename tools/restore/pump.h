@@ -29,12 +29,12 @@ class Pump {
   enum class Text { AsIs, WithoutCarriageReturns };
   enum class AtStop { Drain, Drop };
 
-  // Gives what is to be written before `from` to a function, piece by piece. Stops when that
-  // returns an error.
+  // Passes the bytes that are written before those of `from` to a function, piece by piece. Stops
+  // when that returns an error.
   using Write = std::function<Result<>(ByteView)>;
   using First = std::function<Result<>(const Write &)>;
 
-  // Writes what `first` gives, then copies `from`, which may be invalid. Closes `to` at the end.
+  // Writes the bytes of `first`, then copies `from`, which may be invalid. Closes `to` at the end.
   // Throws std::system_error if the system refuses another thread.
   Pump(UniqueFd from, UniqueFd to, Text text, AtStop at_stop, First first = {});
   Pump(const Pump &) = delete;

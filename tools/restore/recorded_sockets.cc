@@ -91,8 +91,8 @@ std::string refused(const ImageManifest::Socket &s, int error) {
   const char *protocol = s.udp ? "UDP" : "TCP";
   if (error == EADDRNOTAVAIL && !s.remote)
     return fmt::format(
-        "the program uses {} {}, which is no address of this machine: add it (ip "
-        "address add), or restore on a machine that has it",
+        "the program uses {} {}, which is not an address of this machine: add it (ip address add), "
+        "or restore on a machine that has it",
         protocol, s.local.text());
   if (s.remote)
     return fmt::format(
@@ -101,8 +101,8 @@ std::string refused(const ImageManifest::Socket &s, int error) {
         "it is missing",
         s.local.text(), s.remote->text(), std::strerror(error));
   return fmt::format(
-      "the program uses {} {}, which cannot be had here ({}): end the program that "
-      "has it now (ss -tunlp shows it)",
+      "the program uses {} {}, which is not available here ({}): end the program that has it now "
+      "(ss -tunlp shows it)",
       protocol, s.local.text(), std::strerror(error));
 }
 
@@ -117,7 +117,7 @@ void check_sockets(const ImageManifest &m, Reasons &reasons) {
   if (flows_of(m).empty()) return;
   if (Result<ConnectionLock> lock = ConnectionLock::take({}); !lock)
     reasons.push_back(fmt::format(
-        "the program has TCP connections, which have to stand still during a restore, and {}",
+        "the program has TCP connections, whose packets must be stopped during a restore, and {}",
         ConnectionLock::advice(lock.error())));
 }
 

@@ -11,10 +11,10 @@
 
 namespace ckpt::tools {
 
-// Tries each of them as CRIU will, and gives it up again.
+// Binds or connects each of them as CRIU will, and closes it again.
 void check_sockets(const ImageManifest &m, Reasons &reasons);
 
-// What a lock must stop while CRIU makes one end after the other.
+// The packets that a lock must stop while CRIU creates one end after the other.
 std::vector<PacketFlow> flows_of(const ImageManifest &m);
 
 }  // namespace ckpt::tools

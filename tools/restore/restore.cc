@@ -70,8 +70,8 @@ void Restore::run() {
   if (done && !cancelled_) return note({{"result", "ok"}});
   Error why = cancelled_ ? *cancelled() : done.error();
   note({{"result", "failed"}, {"why", why.what.substr(0, 2000)}});
-  // Not root_ alone: if the stem was killed, CRIU and what it has restored are the keeper's
-  // children. program_failed() comes first, so that the keeper does not take the end of an
+  // Not only root_: if the stem was killed, CRIU and the processes that it has restored are the
+  // keeper's children. program_failed() comes first, so that the keeper does not take the end of an
   // incomplete copy for the program's own end.
   keeper_.post([this, why] {
     keeper_.program_failed(why);
@@ -130,7 +130,8 @@ void Restore::show_program() {
 }
 
 // In this PID namespace if all PIDs and pseudo-terminals are free, otherwise in a new one. With
-// ckpt-helper always in a new one: what a user restores must not choose PIDs among all others.
+// ckpt-helper always in a new one, so that a user's image cannot choose PIDs in the machine's
+// namespace.
 Result<> Restore::restore_host_side() {
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
   if (plan_.rights.by_helper()) return try_criu(true);
@@ -277,7 +278,7 @@ std::set<pid_t> Restore::stopped_before() const {
 }
 
 Result<> Restore::hand_to_keeper() {
-  // ckpt-helper's stem continues nothing. It looks at the program once this is acknowledged, and
+  // ckpt-helper's stem continues no process. It checks the program after this acknowledgement, and
   // must not find it stopped.
   if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());
   CKPT_CHECK(let_continue(stem_.events.get()));
@@ -306,15 +307,16 @@ bool Restore::stem_event() {
   return false;
 }
 
-// A program without its devices would write wrong results, so only the user can want it.
+// A program without its devices would write wrong results, so only the user may decide to continue
+// it.
 Result<> Restore::bring_back_devices() {
   Result<> done = agents_.bring_back(stem_.pid);
   if (done) return {};
   if (!options_.continue_without_devices)
     return fail_with_hint(
         done.error().what,
-        "the copy was ended, and the image is unchanged; --continue-without-devices lets it run "
-        "on, with errors from every call that needs a device");
+        "the copy was ended, and the image is unchanged; with --continue-without-devices it "
+        "continues, and every call that needs a device returns an error");
   log::error("{}; the program continues without them", done.error().what);
   agents_.continue_without_devices();
   return {};

@@ -69,7 +69,7 @@ class RestoreAll {
     return std::ranges::find(options_.options, "--trust-image") != options_.options.end();
   }
 
-  // What cannot be assigned to a program, or must not be started.
+  // Images that cannot be assigned to a program, or must not be started.
   bool set_aside(const SavedImage &i) {
     if (i.state == State::Incomplete)
       return skip(i, "incomplete: its dump was killed, or is under way"), true;
@@ -85,16 +85,16 @@ class RestoreAll {
     });
     size_t tried = 1;
     if (newest.state == State::Ended)
-      skip(newest, "the program has ended by itself since");
+      skip(newest, "the program has ended by itself since then");
     else if (runs != running_.end())
-      skip(newest, fmt::format("the program runs already (PID {})", runs->root));
+      skip(newest, fmt::format("the program is already running (PID {})", runs->root));
     else
       tried = restore_newest(newest_first);
     for (size_t i = tried; i < newest_first.size(); i++)
       skip(newest_first[i], "there is a newer one");
   }
 
-  // Returns how many images were tried. Only damage makes an older one worth it.
+  // Returns how many images were tried. An older one is tried only if the newer one is damaged.
   size_t restore_newest(const std::vector<SavedImage> &newest_first) {
     for (size_t i = 0;; i++) {
       const SavedImage &image = newest_first[i];
@@ -108,7 +108,7 @@ class RestoreAll {
         fail(image, pid.error().what);
         return i + 1;
       }
-      skip(image, "damaged; the next older one is taken: " + pid.error().what);
+      skip(image, "damaged; the next older one is used: " + pid.error().what);
     }
   }
 

@@ -2,10 +2,10 @@
 //
 // ckpt-restore --all: restores, for example at boot, the programs whose images are in a folder.
 //
-// Of each program the newest image counts. A program is told by its first session and its PID,
-// which its images keep through any number of restores. It is skipped if it has ended by itself
-// since (end_mark.h), or runs already, so that the command may be repeated. If its newest image
-// turns out to be damaged, the next older one is taken.
+// The newest image of each program is used. A program is identified by its first session and its
+// PID, which its images keep through any number of restores. It is skipped if it has ended by
+// itself since then (end_mark.h) or is already running, so the command may be repeated. If its
+// newest image is damaged, the next older one is used.
 #pragma once
 
 #include <string>

@@ -90,7 +90,7 @@ Result<> RestoredAgents::failed(u32 number, Error why) {
   return Failure(std::move(why).in("the program's devices could not be restored"));
 }
 
-// Devices that could be restored are of use only with the others.
+// The restored devices are useful only together with the others.
 void RestoredAgents::continue_without_devices() { agents_.clear(); }
 
 Result<> RestoredAgents::bring_back_one(u32 number, Agent &agent) {

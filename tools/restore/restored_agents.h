@@ -44,7 +44,7 @@ class RestoredAgents {
   // If an agent fails, no gate opens: the agents wait until the connections close, and the caller
   // ends the program before that.
   Result<> bring_back(pid_t stem);
-  // After bring_back() has failed: the program runs on, and every call of its lost devices fails.
+  // After bring_back() has failed: the program continues, and every call of its lost devices fails.
   void continue_without_devices();
   // After bring_back(): the longest time in which the kernels of one process were compiled.
   double compile_seconds() const { return compile_seconds_; }

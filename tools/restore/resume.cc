@@ -44,7 +44,7 @@ Result<> tell_keeper(const Target &target, const DeviceChoice &choice) {
 }
 
 // Root's tool looks for another user's devices as that user, as ckpt-restore does (become_owner()).
-// That user may see other drivers, and what they run must not run with root's rights.
+// That user may have other drivers, and their code must not run with root's rights.
 Result<> look_as_owner(const Target &target) {
   std::optional<helper::Identity> owner = user_served(target);
   return owner ? become_user(*owner) : Result<>();
@@ -59,7 +59,8 @@ Result<std::vector<AgentClient>> connect_agents(const Target &target) {
   return all;
 }
 
-// A container with files of its own may have other drivers: there the agent chooses itself.
+// A container with its own root folder may have other drivers, so the agent chooses the devices
+// itself.
 Result<SuspendedAgent> check_one(AgentClient agent, const ResumeOptions &o,
                                  const DeviceChoice &choice, bool same_drivers) {
   CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-restore"));
@@ -101,11 +102,11 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   phases.begin("resolve");
   steady_clock::time_point begin = steady_clock::now();
   CKPT_TRY(Target target, resolve_target(o.pid));
-  bool same_drivers = shares_root(target.root);
+  bool same_drivers = shares_root(target.viewer);
   if (!same_drivers && !o.device.empty())
     return fail_with_hint(
-        "the program lives in a container with files of its own, whose devices cannot be chosen "
-        "from outside",
+        "the program runs in a container that has its own root folder, so its devices cannot be "
+        "chosen from outside",
         "leave out --device, or run ckpt-restore --resume in the container");
   CKPT_TRY(std::vector<AgentClient> agents, connect_agents(target));
   CKPT_CHECK(look_as_owner(target));

@@ -20,8 +20,8 @@ struct PseudoTerminal {
 
 void copy_window_size(int from, int to);
 
-// Puts our own terminal into raw mode, while we only copy between it and a pseudo-terminal: echo,
-// line editing and signal keys are then the pseudo-terminal's work.
+// Puts our own terminal into raw mode while we copy between it and a pseudo-terminal: the
+// pseudo-terminal then handles echo, line editing and signal keys.
 class RawTerminal {
  public:
   explicit RawTerminal(int fd) : fd_(fd) { enter(); }

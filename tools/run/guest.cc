@@ -82,8 +82,8 @@ void add_guest_options(CommandLine &line, GuestOptions &o) {
       .default_is("60")
       .needs(guest);
   line.option("--slice=SIZE", o.slice,
-              "run CUDA kernels in slices of so many blocks (64) or so long (20ms), so that a "
-              "checkpoint need not wait for the end of a kernel; auto: what --guest finds");
+              "run CUDA kernels in slices of this many blocks (64) or this time (20ms), so that a "
+              "checkpoint need not wait for the end of a kernel; auto: as --guest chooses");
   line.option("--guest-tuning=LIST", o.tuning,
               "with --guest or --slice: NAME=NUMBER,… as in docs/GUEST.md");
 }

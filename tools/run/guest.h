@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of ckpt-run that cut CUDA kernels into slices (docs/GUEST.md).
+// The options of ckpt-run that divide CUDA kernels into slices (docs/GUEST.md).
 #pragma once
 
 #include "tools/command_line.h"

@@ -164,7 +164,7 @@ Result<> check(const Options &o) {
                           "name the folder for the images with --image");
   if (!o.job.folder.empty() && (!o.image.empty() || o.periodic.folder != "."))
     return fail_with_hint("--job cannot be combined with --image or --image-dir",
-                          "leave these out: the job's folder gets its images");
+                          "leave these out: the job's folder receives its images");
   return {};
 }
 
@@ -195,8 +195,8 @@ void add_options(CommandLine &line, Options &o) {
               "with --list-devices: the devices of another node, where ckpt-devd runs")
       .needs(list);
   line.option("--image=FOLDER", o.image,
-              "the folder of a series of images: go on from the newest one, or start the program; "
-              "%j in it is the batch job's number")
+              "the folder of a series of images: continue from the newest one, or start the "
+              "program; %j in it is the batch job's number")
       .environment(kImageVariable);
   add_batch_options(line, o.batch);
   add_periodic_options(line, o.periodic).environment(kEveryVariable);
@@ -219,7 +219,8 @@ int main(int argc, char **argv) {
   line.followed_by("[--] PROGRAM [ARGUMENTS…]");
   Options o;
   add_options(line, o);
-  // What follows ckpt-run's own options is the program's, whatever it looks like.
+  // Everything after ckpt-run's own options belongs to the program, even if it looks like an
+  // option.
   int own = line.count_options(argc, argv);
   o.program.assign(argv + own, argv + argc);
   return run_tool(line, own, argv, kOwnFailure, [&] { return run(o); });

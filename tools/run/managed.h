@@ -11,7 +11,7 @@
 
 namespace ckpt::tools {
 
-// The Manager takes programs with a priority below 0 for guests.
+// The Manager treats programs with a priority below 0 as guests.
 inline constexpr int kGuestPriority = -1;
 
 struct ManagedOptions {
@@ -20,8 +20,9 @@ struct ManagedOptions {
 };
 
 void add_managed_options(CommandLine &line, ManagedOptions &o);
-// Adds the Manager's socket to the program's environment. With --managed the Manager must be there.
-// If only CKPTD_SOCKET names it, the program itself finds out, and otherwise runs unmanaged.
+// Adds the Manager's socket to the program's environment. With --managed the Manager must be
+// running. If only CKPTD_SOCKET names it, the program connects by itself, and runs unmanaged if no
+// Manager answers.
 Result<> add_manager(const ManagedOptions &o, bool device_chosen, ProgramEnvironment &e);
 
 }  // namespace ckpt::tools

@@ -15,7 +15,7 @@ using namespace schedule;
 
 namespace {
 
-// Slurm starts a job that was given free nodes within this time, or something is in the way.
+// Slurm starts a job that got free nodes within this time, unless something prevents it.
 constexpr i64 kStartSeconds = 60;
 // Jobs without a time limit that are not steered.
 constexpr i64 kUnlimitedSeconds = 24 * 3600;
@@ -124,8 +124,7 @@ Result<> Daemon::keep_held(Steered &s) {
   const bool left = s.tag.leaving.has_value();
   if (!left && !s.tag.placed && s.job.eligible > now_ + options_.grace / 2) return {};
   if (left)
-    say("job {} has left its nodes {} s after it was told to; {:.1f} s were planned for its "
-        "checkpoint",
+    say("job {} has left its nodes {} s after its signal; {:.1f} s were planned for its checkpoint",
         s.job.id, now_ - *s.tag.leaving, s.tag.planned.value_or(0));
   s.tag.leaving = s.tag.placed = s.tag.until = {};
   s.tag.planned.reset();
@@ -178,10 +177,10 @@ bool Daemon::succeeded(u64 job, const Result<> &asked) {
   return false;
 }
 
-// A job that does not leave has failed to write its image, and runs on.
+// A job that does not leave has failed to write its image, and keeps running.
 Result<> Daemon::keep_where_it_is(Steered &s) {
   if (!is_running(s.job) || !s.tag.leaving || now_ <= *s.tag.leaving + options_.grace) return {};
-  log::warn("job {} was to be moved and still runs; it stays where it is", s.job.id);
+  log::warn("job {} has not left its nodes in time; it stays there", s.job.id);
   s.tag.leaving.reset();
   s.tag.planned.reset();
   s.tag.stays = true;

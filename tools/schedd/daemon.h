@@ -13,7 +13,7 @@
 namespace ckpt::tools {
 
 struct SchedOptions {
-  // A node belongs to the class that bears the name of one of its features.
+  // A node belongs to the class that has the name of one of its features.
   std::vector<schedule::ResourceClass> classes;
   std::vector<double> speeds;
   schedule::SteerOptions steer;
@@ -45,8 +45,8 @@ class Daemon {
   Result<> keep_where_it_is(Steered &s);
   void apply(const schedule::Decisions &d, std::vector<Steered> &steered);
   Result<> move(u64 job, const Tag &tag);
-  // Whether Slurm has carried out what was asked for this job. A job that is another user's, or has
-  // just ended, keeps no other one from being steered: it is left to Slurm for a while.
+  // Whether Slurm has executed the command for this job. If the job belongs to another user or has
+  // just ended, it is left to Slurm for a while, so that other jobs are still handled.
   bool succeeded(u64 job, const Result<> &asked);
 
   const SchedOptions options_;

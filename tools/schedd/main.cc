@@ -108,22 +108,23 @@ int main(int argc, char **argv) {
               "kinds of nodes as FEATURE:SPEED, separated by commas, the fastest first")
       .required();
   line.option("--policy=NAME", o.policy, "MCT, MCTB, MCTM, MCTBM or WMCT");
-  line.option("--interval=SECONDS", o.interval, "between two looks at the queue").range(1, 3600);
+  line.option("--interval=SECONDS", o.interval, "the time between two readings of the queue")
+      .range(1, 3600);
   line.option("--grace=SECONDS", o.grace,
               "how long jobs wait for a daemon that has died, until Slurm schedules them")
       .range(2, 86400);
   line.option("--requeue-delay=SECONDS", o.requeue_delay,
-              "what Slurm needs to start a job again: cred_expire + 1")
+              "the time that Slurm needs to start a job again: cred_expire + 1")
       .range(0, 86400);
   line.option("--history=FILE", o.history,
-              "what checkpoints and restores took: ckpt-history's file")
+              "the history (of ckpt-history) to which the cost of moves is fitted")
       .default_is("this user's");
-  line.option("--megabytes=MB", o.megabytes, "of the image of a job that does not say it")
+  line.option("--megabytes=MB", o.megabytes, "the size of the image of a job whose tag has none")
       .range(0.0, 1e9);
   line.option("--waste-weight=N", o.waste_weight, "WMCT: the weight of wasted node time")
       .range(0.0, 1e3);
-  line.flag("--once", o.once, "look at the queue once, decide, and exit");
-  line.flag("--dry-run", o.dry_run, "say what would be done, and change nothing");
+  line.flag("--once", o.once, "read the queue once, decide, and exit");
+  line.flag("--dry-run", o.dry_run, "print the decisions, and change nothing");
   line.flag("--release", o.release, "give all jobs that wait for the daemon to Slurm, and exit");
   return run_tool(line, argc, argv, 1, [&] { return run(o); });
 }

@@ -92,7 +92,7 @@ Result<> add_range(std::vector<std::string> &hosts, std::string_view prefix, std
     return error == std::errc() && end == text.data() + text.size();
   };
   if (!read(first, a) || !read(last, b) || b < a || b - a >= kMostHosts - hosts.size())
-    return fail("{}[{}]{} is no list of nodes", prefix, range, suffix);
+    return fail("{}[{}]{} is not a list of nodes", prefix, range, suffix);
   for (unsigned i = a; i <= b; i++)
     hosts.push_back(fmt::format("{}{:0{}}{}", prefix, i, first.size(), suffix));
   return {};
@@ -124,7 +124,7 @@ Result<std::vector<std::string>> expand_hosts(std::string_view list) {
 Result<std::vector<QueuedJob>> parse_queue(const std::string &text) {
   json queue = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!queue.is_object() || !member(queue, "jobs").is_array())
-    return fail_with_hint("squeue --json printed no list of jobs",
+    return fail_with_hint("squeue --json did not print a list of jobs",
                           "Slurm needs its JSON plugins (Debian: slurm-wlm-basic-plugins)");
   std::vector<QueuedJob> jobs;
   for (const json &j : queue["jobs"]) {

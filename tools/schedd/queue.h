@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Slurm says of its jobs and nodes: `squeue --json` and `scontrol show nodes --oneliner`.
+// Slurm's jobs and nodes, from `squeue --json` and `scontrol show nodes --oneliner`.
 //
-// The JSON follows a parser that changes with Slurm's version. Up to 22.05, numbers are numbers and
-// a state is a word; from 23.02 on, numbers that may be unset are {"set", "infinite", "number"},
-// and a state is a list of words. This is the only place that knows.
+// The form of the JSON depends on Slurm's version. Up to 22.05, numbers are numbers and a state is
+// a word; from 23.02 on, numbers that may be unset are {"set", "infinite", "number"}, and a state
+// is a list of words. Only this file handles the difference.
 #pragma once
 
 #include <optional>

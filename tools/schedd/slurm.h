@@ -20,7 +20,7 @@ class Slurm {
   Result<> start(u64 job, const std::vector<std::string> &nodes, const Tag &tag) const;
   // Keeps a waiting job from starting for `seconds`, after which Slurm may start it anywhere.
   Result<> hold_for(u64 job, i64 seconds, const Tag &tag) const;
-  // A job that has returned 86 is held without an end; after this it waits as by hold_for().
+  // A job that has returned 86 is held indefinitely; after this call it waits as after hold_for().
   Result<> release(u64 job) const;
   // Tells a running job to write an image and to return 86.
   Result<> checkpoint(u64 job) const;

@@ -14,7 +14,7 @@ Result<T> number(std::string_view name, std::string_view text) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) ||
       static_cast<double>(value) > kMost)
-    return fail("{}={} is no number", name, text);
+    return fail("{}={} is not a number", name, text);
   return value;
 }
 
@@ -25,7 +25,7 @@ Result<> set(Tag &tag, std::string_view name, std::string_view value) {
     tag.stays = true;
   } else if (name == "seconds") {
     CKPT_TRY(tag.seconds, number<double>(name, value));
-    if (*tag.seconds <= 0) return fail("seconds={} is no run time", value);
+    if (*tag.seconds <= 0) return fail("seconds={} is not a run time", value);
   } else if (name == "mb") {
     CKPT_TRY(tag.megabytes, number<double>(name, value));
   } else if (name == "done") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program in a batch system: its images form a series, from the newest of which it goes on when
-// the job is started again, and signals of the batch system checkpoint it (ckpt-run --image).
+// A program in a batch system: its images form a series, and it continues from the newest one when
+// the job is started again; signals of the batch system checkpoint it (ckpt-run --image).
 #pragma once
 
 #include <memory>
@@ -28,8 +28,8 @@ class BatchJob {
   static Result<std::unique_ptr<BatchJob>> open(const std::string &folder,
                                                 const BatchOptions &options);
   Series &series() { return series_; }
-  // Counts this start, of which the program's environment learns (CKPT_RESTART_COUNT). To be called
-  // before the program starts. `periodic` may be null.
+  // Counts this start. The program finds the number in its environment (CKPT_RESTART_COUNT). To be
+  // called before the program starts. `periodic` may be null.
   Result<> start(Keeper &keeper, unsigned keep, Periodic *periodic);
   // After the keeper's loop. Notes a finished program. The exit code that a signal has decided, or
   // 0.

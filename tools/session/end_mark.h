@@ -9,7 +9,7 @@
 
 namespace ckpt::tools {
 
-// Only the log says so where the mark cannot be written.
+// If the mark cannot be written, this is only logged.
 void mark_ended(const std::string &image);
 // False if the image was written after the mark, under the same name.
 bool is_marked_ended(const std::string &image);

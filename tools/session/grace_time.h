@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Slurm kills a preempted job GraceTime seconds after it has told the job. If a checkpoint takes
-// longer, the work since the last image is lost. This is said as soon as it is known, and not only
-// when it has happened.
+// longer, the work since the last image is lost. So a warning is printed as soon as a checkpoint
+// has taken longer, before work is lost.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,14 @@
 
 namespace ckpt::tools {
 
-// Of one line of `scontrol --oneliner show partition`. Nothing if jobs of this partition are not
-// preempted in this way.
+// Parses one line of `scontrol --oneliner show partition`. Nothing if jobs of this partition are
+// not preempted in this way.
 std::optional<double> parse_grace_time(const std::string &line);
 
 class GraceTime {
  public:
-  // Asks Slurm about the partition that this job runs in. Slow or missing answers count as none.
+  // Asks Slurm about the partition that this job runs in. Returns nothing if the answer is missing
+  // or slow.
   static GraceTime of_this_job();
   // A checkpoint of the job's program took this long until it was on the disk. Warns once.
   void compare(double seconds);

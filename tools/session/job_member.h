@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --job: a program of a job of several, which are checkpointed as one (docs/rooms/job.md). The
+// --job: one program of a job, whose programs are checkpointed together (docs/rooms/job.md). The
 // keeper listens for the job's coordinator, and starts ckpt-dump with its connection.
 //
-// Any process of the network can connect. The keeper reads nothing from it: that is ckpt-dump's,
-// which does nothing before the peer has shown the job's key. One connection is served at a time; a
-// peer without the key costs one short process a second at most.
+// Every process on the network can connect. The keeper reads nothing from the connection: it passes
+// it to ckpt-dump, which does nothing before the peer has shown the job's key. One connection is
+// served at a time; a peer without the key costs one short process a second at most.
 #pragma once
 
 #include <chrono>

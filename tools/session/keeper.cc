@@ -75,7 +75,7 @@ void Keeper::image_written(const std::string &image) {
 void Keeper::program_stopped(int signal) {
   if (dumps_open_ > 0) return;
   log::debug("the program was stopped by signal {}", signal);
-  // Somebody may have continued the program already.
+  // Another process may have continued the program already.
   if (Result<Process> p = read_process(program_); !p || p->state != 'T') return;
   if (before_stop_) before_stop_();
   StopWatcher watcher(program_);
@@ -175,8 +175,8 @@ bool Keeper::program_lives() const {
                              [](const Process &p) { return !is_own_helper(p.pid); });
 }
 
-// Its root has ended, but not the processes below it. They must not lose the keeper, which
-// continues them if the dump fails.
+// Its root has ended, but its descendants have not. They still need the keeper, which continues
+// them if the dump fails.
 bool Keeper::dump_has_stopped_orphans() const {
   return dumps_open_ > 0 && std::ranges::any_of(processes_of_program(), [this](const Process &p) {
            return p.state == 'T' && !stopped_before_dump_.contains(p.pid);
@@ -243,7 +243,7 @@ void Keeper::handle_signal(const signalfd_siginfo &info) {
       return;
     case SIGCONT: {
       if (static_cast<pid_t>(info.ssi_pid) == stop_watcher_) return;  // the program runs already
-      // Whoever continues this process alone means the program.
+      // SIGCONT to this process alone is meant for the program.
       Result<Process> p = read_process(program_);
       if (program_ && p && p->state == 'T' && dumps_open_ == 0) forward(signal);
       return;

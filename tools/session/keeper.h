@@ -3,8 +3,8 @@
 // The session keeper: the process of ckpt-run or ckpt-restore that stays beside a program while it
 // runs.
 //
-// Why there is a keeper. Some things must outlive what CRIU does to the program, and so cannot be
-// done by a thread inside of it:
+// Why there is a keeper. Some tasks must continue while CRIU dumps the program, so a thread inside
+// of the program cannot do them:
 //
 //   the socket     Agents, tools and the program's own ckpt_checkpoint() calls meet at
 //   session.sock,
@@ -80,12 +80,13 @@ class Keeper {
   // The program has its devices too: from now on ckpt-dump accepts it.
   void program_ready();
   void program_stopped(int signal);
-  // ckpt-helper restores the program: it and its orphans are below this process, not below ours.
+  // ckpt-helper restores the program: the program and its orphans are descendants of this process,
+  // not of ours.
   void stem_started(pid_t stem) { helper_stem_ = stem; }
   // An image of the program is complete, or it was restored from one. Shown by ckpt-ps, and marked
   // when the program ends by itself (end_mark.h).
   void image_written(const std::string &image);
-  // Ends the program, whole or half restored, and what restores it.
+  // Ends the program, completely or partly restored, and the processes that restore it.
   void kill_program();
   void program_ended(int wait_status);
   void program_failed(Error why);
@@ -101,7 +102,8 @@ class Keeper {
   void on_job_stop(std::function<void()> before, std::function<void()> after);
   // Called instead of forwarding INT, TERM, HUP or QUIT as long as there is no program.
   void on_cancel(std::function<void(int signal)> f) { cancel_ = std::move(f); }
-  // Called for a signal before it is forwarded or cancels a restore. True: it is dealt with.
+  // Called for a signal before it is forwarded or cancels a restore. True: the signal has been
+  // handled.
   void on_signal(std::function<bool(int signal)> f) { signal_ = std::move(f); }
   void on_window_change(std::function<void()> f) { window_changed_ = std::move(f); }
 
@@ -159,7 +161,7 @@ class Keeper {
   void accept_client();
   bool serve(Client &client);  // false: closes the connection
   bool answer(Client &client, Message &message);
-  // What to do after a request: reply Ok, nothing (the reply is sent already), or close the
+  // What to do after a request: reply Ok, do nothing (the reply is sent already), or close the
   // connection here, because another process or thread has taken it over.
   enum class Answer { Ok, Sent, Close };
   Result<Answer> handle(Client &client, Message &message);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What killed tools have left in the runtime folder: folders of sessions, dumps and restores, and
+// Left-overs of killed tools in the runtime folder: folders of sessions, dumps and restores, and
 // links to such folders (tools/restore/session_alias.h).
 #pragma once
 
@@ -16,11 +16,11 @@ namespace ckpt::tools {
 // process.
 inline constexpr const char *kLockFile = "lock";
 
-// Creates the file in `folder` and locks it. Fails if a remover was faster.
+// Creates the file in `folder` and locks it. Fails if the folder was removed meanwhile.
 Result<UniqueFd> lock_folder(const std::string &folder);
 
 // Removes folders of this user that have lost their owner, and links of this user that lead
-// nowhere. Returns their paths. What cannot be removed is left alone.
+// nowhere. Returns their paths. Folders that cannot be removed are left in place.
 std::vector<std::string> remove_leftovers();
 
 // Removes the folder `name` in the open folder `parent`, if it is this user's and its owner, which

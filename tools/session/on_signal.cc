@@ -68,7 +68,7 @@ int OnSignal::exit_code() const {
   return signal_ == 0 ? 0 : signal_ == SIGUSR2 ? kHeldExitCode : kCheckpointedExitCode;
 }
 
-// A batch system may send several, one after the other. Each asks for the same.
+// A batch system may send several signals, one after the other. Each requests the same.
 void OnSignal::arrived(int signal) {
   bool first = signal_ == 0;
   signal_ = signal;
@@ -92,7 +92,8 @@ void OnSignal::checkpoint() {
   Result<> started = begin_([this](int wait_status, const nlohmann::json &report) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
     if (code == 0) return;
-    // The other one was asked for by another program of the job, or leaves the programs running.
+    // The other checkpoint was requested by another program of the job, or leaves the programs
+    // running.
     if (code == kJobIsBusy) return retry_soon();
     log::warn("signal {}: no image was written, and the program keeps running: {}",
               ::sigabbrev_np(signal_), dump_error(report).what);

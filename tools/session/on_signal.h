@@ -2,11 +2,12 @@
 //
 // --on-signal: a signal of the batch system becomes a checkpoint of the program, which then stops.
 //
-// A batch system says that a job must leave its node by a signal to the job's processes: to one, or
-// to all. So the signals are ignored by whatever the keeper starts (the program until it catches
-// them, the proxies, ckpt-dump and CRIU), and only the keeper acts on them. It returns 85, by which
-// the batch system knows that the job has to be queued again; 86 for USR2, which leaves it held
-// until a scheduler has chosen another node (slurm.conf(5), RequeueExit and RequeueExitHold).
+// A batch system tells a job to leave its node by a signal, to one of the job's processes or to
+// all. So the processes that the keeper starts ignore these signals (the proxies, ckpt-dump, CRIU,
+// and the program unless it catches them), and only the keeper acts on them. It returns 85, which
+// tells the batch system to queue the job again, or 86 for USR2, which lets the batch system hold
+// the job until a scheduler has chosen another node (slurm.conf(5), RequeueExit and
+// RequeueExitHold).
 #pragma once
 
 #include <memory>
@@ -24,8 +25,8 @@ constexpr int kHeldExitCode = 86;
 // "TERM,USR1", with or without SIG, or "none". At most those that a keeper reads.
 Result<std::vector<int>> parse_signals(const std::string &list);
 
-// To be called first of all, while this process has one thread: from now on these signals wait for
-// the keeper, and what this process starts ignores them.
+// To be called first, while this process has one thread: from now on these signals are kept for the
+// keeper, and the processes that this one starts ignore them.
 void hold_signals(const std::vector<int> &signals);
 
 class OnSignal {

@@ -149,7 +149,7 @@ Result<> Periodic::begin_of_job() {
   return keeper_.start_job_dump(arguments, options_.job, [this](int status, nlohmann::json report) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == kJobIsBusy) return arm();
     last_image_ = report.value("folder", "");
-    // The job stands still as long as the program that takes longest.
+    // The job is paused for as long as the program with the longest pause.
     double pause = 0;
     if (report.contains("members"))
       for (const auto &member : report["members"])

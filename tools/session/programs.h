@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All programs of this machine that run under ckpt-run or ckpt-restore, as far as this user may see
-// them. What comes from a program's user (names, files of the session) is untrusted text.
+// them. Data from a program's user (names, files of the session) is untrusted text.
 #pragma once
 
 #include <sys/types.h>

@@ -43,7 +43,8 @@ Result<std::vector<std::string>> read_environment(int file) {
   struct stat st {};
   if (::fstat(file, &st) < 0 || !S_ISREG(st.st_mode) ||
       static_cast<u64>(st.st_size) > kMaxEnvironmentBytes)
-    return fail("the program's environment is no file of at most {} bytes", kMaxEnvironmentBytes);
+    return fail("the program's environment is not a file of at most {} bytes",
+                kMaxEnvironmentBytes);
   std::string all(static_cast<size_t>(st.st_size), '\0');
   ssize_t n = ::pread(file, all.data(), all.size(), 0);
   if (n < 0) return fail_errno("cannot read the program's environment");

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment of a proxy. The real driver must find what it would find in the program itself:
-// POCL_DEVICES, CUDA_VISIBLE_DEVICES or a folder for its cache may be set by a job script long
-// after ckpt-run has started. So a proxy gets the environment that the program had when it first
-// called the API, with three exceptions, for which the keeper's own value counts:
+// The environment of a proxy. The real driver must find the same variables as in the program
+// itself: a job script may set POCL_DEVICES, CUDA_VISIBLE_DEVICES or a folder for the driver's
+// cache long after ckpt-run has started. So a proxy gets the environment that the program had when
+// it first called the API, with three exceptions, for which the keeper's own value counts:
 //
-//   - what ckpt-run itself has set or removed, which leads programs to ckpt's libraries;
-//   - the dynamic loader's variables (LD_PRELOAD, LD_AUDIT …) but LD_LIBRARY_PATH, and layers of
-//     OpenCL: what they load is meant for the program, and is there already;
+//   - the variables that ckpt-run itself has set or removed, which lead programs to ckpt's
+//   libraries;
+//   - the dynamic loader's variables (LD_PRELOAD, LD_AUDIT …) except LD_LIBRARY_PATH, and OpenCL
+//   layers: the libraries that they load are meant for the program, which has loaded them already;
 //   - CKPT_…, which the keeper passes on.
 //
-// A restored copy sends no environment: it is of another machine or of another job, and
-// ckpt-restore's says which devices the copy may have.
+// A restored copy sends no environment, because its environment comes from another machine or
+// another job: the environment of ckpt-restore says which devices the copy may use.
 #pragma once
 
 #include <string>

@@ -64,7 +64,7 @@ void report_failure(pid_t program, const Error &error) {
   }
 }
 
-// Without a thread the program learns nothing, but runs on.
+// If no thread can be started, the program is not informed, but continues.
 void report_in_background(pid_t program, const Error &error) {
   auto report = [program, error] {
     Result<> done =
@@ -167,7 +167,7 @@ Result<Keeper::Answer> Keeper::begin_dump(Client &client) {
   return Answer::Ok;
 }
 
-// ckpt-dump removes the mark itself where the program runs on before the image is complete.
+// ckpt-dump itself removes the mark if the program continues before the image is complete.
 void Keeper::mark_dump(bool under_way) {
   std::string marker = folder_.file(protocol::kDumpMarker);
   if (under_way)
@@ -210,7 +210,8 @@ Result<Keeper::Answer> Keeper::start_proxy(Client &client, Message &message) {
   bool sound = type == Type::ProxyIn ? files == 3 || files == 4 : files == 2;
   if (!in.ok() || !sound) return fail("malformed request for a proxy");
   Proxies::Request r{api, client.fd.get(), message.fds[0].get(), message.fds[1].get(), device};
-  // The proxy runs as this process, so only the same user may say how.
+  // The proxy runs with the rights of this process, so only the same user may choose its
+  // environment.
   Result<ucred> peer = peer_credentials(client.fd.get());
   bool same_user = peer && peer->uid == ::geteuid();
   if (same_user && files >= 3) r.folder = message.fds[2].get();
@@ -271,7 +272,7 @@ void Keeper::dump_disconnected() {
     for (const Process &p : processes_of_program()) ::kill(p.pid, SIGKILL);
 }
 
-// If the program's root was killed meanwhile, its orphans go on.
+// If the program's root was killed meanwhile, its orphans continue.
 void Keeper::continue_program() {
   std::vector<Process> all = processes_of_program();
   restart_interrupted_waits(all);

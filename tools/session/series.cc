@@ -155,7 +155,7 @@ Result<> Series::mark_finished() const {
   if (written) written = write_number(kStarts, 0);
   if (written) return {};
   return fail_with_hint(written.error().what,
-                        fmt::format("remove {} before the program is started anew", folder_));
+                        fmt::format("remove {} before you start the program again", folder_));
 }
 
 }  // namespace ckpt::tools

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The images of one program, numbered in a folder of their own: 0001.img, 0002.img, … A batch job
-// that is started again with the same folder goes on from the newest one (ckpt-run --image).
+// that is started again with the same folder continues from the newest one (ckpt-run --image).
 //
-// A program that ends with status 0 needs its images no more. The file "finished" then holds the
-// last number, and the next start begins anew instead of going back to what is done.
+// A program that has ended with status 0 no longer needs its images. The file "finished" then holds
+// the last number, and the next start begins from the beginning instead of repeating finished work.
 #pragma once
 
 #include <memory>
@@ -33,8 +33,8 @@ class Series {
   const std::string &last() const { return last_; }
   void set_last(const std::string &image) { last_ = image; }
 
-  // The program is being started or restored. Returns how often it was before, since it has
-  // finished last; the file "starts" holds the number.
+  // The program is being started or restored. Returns how often that has happened before, since it
+  // last finished; the file "starts" holds the number.
   Result<unsigned> count_start() const;
   Result<> mark_finished() const;
 

@@ -34,10 +34,10 @@ class SessionFolder {
   int owner_;
 };
 
-// Which session a program belongs to. A restored program names the folder of its first session,
-// which is a link to that of its keeper or, in a mount namespace of its own, a bind mount of it.
-// Any other name in its $CKPT_SESSION would be the program's invention: then it is the folder of
-// its keeper's socket.
+// The session to which a program belongs. A restored program names the folder of its first session,
+// which is a link to its keeper's folder or, in its own mount namespace, a bind mount of that
+// folder. If $CKPT_SESSION contains any other name, it is not trusted, and the folder of the
+// keeper's socket is returned.
 std::string session_folder_of(pid_t program, pid_t keeper, const std::string &session_socket);
 
 // True for a name that SessionFolder::create() gives to the folder of a session.
@@ -46,9 +46,9 @@ bool is_session_name(std::string_view name);
 // The positive numbers at the beginning of a file of a session's folder.
 std::vector<pid_t> pids_in(const std::string &text);
 
-// Files in a session's folder. To a tool of root their contents are a claim of the program's user,
-// which is compared with what the kernel says. The PID of the program's root, in the keeper's PID
-// namespace:
+// Files in a session's folder. When root runs a tool, their contents are claims of the program's
+// user, which the tool checks against the kernel. The PID of the program's root, in the keeper's
+// PID namespace:
 inline constexpr std::string_view kProgramFile = "program";
 // "SECONDS PATH": when the last complete image of the program was written, and its folder.
 inline constexpr std::string_view kLastImageFile = "last-image";

@@ -6,12 +6,12 @@
 namespace ckpt::tools {
 
 // Prints "TOOL: the program was checkpointed to IMAGE and stopped; …" to standard error. Prints
-// nothing if that is a regular file: it probably belongs to the program too, and must keep the size
-// that the image recorded.
+// nothing if that is a regular file: the program probably writes to the same file, which must keep
+// the size that the image recorded.
 void report_checkpointed(const char *tool, const std::string &image);
 
-// Opens a standard stream that is /dev/null anew if it was opened outside of our mount namespace,
-// as a container's creator does: CRIU could not save it.
+// If a standard stream is /dev/null and was opened outside of our mount namespace, as container
+// runtimes do, opens it again, because CRIU could not save it.
 void adopt_null_streams();
 
 // Replaces our standard input and output by /dev/null. While the program runs, only the program may

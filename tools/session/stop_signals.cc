@@ -21,7 +21,7 @@ constexpr u64 kChildSignal = u64{1} << (SIGCHLD - 1);  // in a mask of signals
 
 bool runs(const Process &p) { return p.state == 'R' || p.state == 'S'; }
 
-// CRIU does not wait for its SIGSTOP to take effect, and a stop that comes later is told later.
+// CRIU does not wait for its SIGSTOP to take effect, and a later stop is signalled later.
 void wait_until_stopped(const std::vector<Process> &tree) {
   auto end = steady_clock::now() + kStopTimeout;
   for (const Process &p : tree)

@@ -35,7 +35,7 @@ char state_in(const StatPath &path) {
   return end && end[1] == ' ' ? end[2] : 0;
 }
 
-// A signal to a keeper that is not stopped yet would be lost, so both states are looked at.
+// A signal to a keeper that is not stopped yet would be lost, so both states are checked.
 [[noreturn]] void watch(const StatPath &program, const StatPath &keeper, pid_t keeper_pid) {
   ::setpgid(0, 0);  // out of the reach of the terminal's and the job's signals
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

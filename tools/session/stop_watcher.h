@@ -3,8 +3,8 @@
 // Continues the keeper when its program is continued.
 //
 // While job control has stopped a program, its keeper is stopped as well, so that its parent sees
-// the job stop. "fg" continues both. But SIGCONT to the program alone, or its death, would leave
-// the keeper stopped for good, since a stopped process notices nothing. So a child of the keeper
+// the job stop. "fg" continues both. But after SIGCONT to the program alone, or after its end, the
+// keeper would stay stopped, since a stopped process notices nothing. So a child of the keeper
 // looks at the program's state (proc(5)) every few milliseconds until it runs or has ended. There
 // is no event to wait for: only the program's parent, which may be the stem, sees WCONTINUED.
 #pragma once

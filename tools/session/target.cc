@@ -45,8 +45,8 @@ std::string folder_of(const std::string &session_socket) {
   return std::filesystem::path(session_socket).parent_path().string() + "/";
 }
 
-// A program that ckpt-helper has restored is not below its keeper, but below a stem. The keeper is
-// the one of the same user whose program the stem's child is.
+// A program that ckpt-helper has restored is not a descendant of its keeper, but of a stem. Its
+// keeper is the keeper of the same user whose session names the stem's child as its program.
 bool find_keeper_of_stem(const ProcessTable &table, pid_t stem, pid_t root, Target &t) {
   Result<helper::Status> program = helper::read_status(root);
   for (const Process &p : table.all()) {
@@ -83,8 +83,8 @@ bool find_keeper(const ProcessTable &table, pid_t pid, Target &t, pid_t &startin
   return false;
 }
 
-// Root's restore for a user (Way::ForUser). Its keeper is the user's, but was root's before, so
-// that the kernel shows only root what it has open (PR_GET_DUMPABLE in prctl(2)).
+// Root's restore for a user (Way::ForUser). Its keeper runs as the user, but ran as root before, so
+// the kernel shows its open files only to root (PR_GET_DUMPABLE in prctl(2)).
 bool restored_by_root(const ProcessTable &table, pid_t stem) {
   const Process *p = table.find(stem);
   if (!p || p->command != helper::kStemName || ::geteuid() == 0) return false;
@@ -271,7 +271,7 @@ bool has_changed(const Target &t) {
   return new_agent(t) != 0 || living(ProcessTable::read().tree(t.root)) != living(t.processes);
 }
 
-// Without descriptors, what /proc and the session's folder have would seem to be missing.
+// If no descriptor is left, files of /proc and of the session's folder would seem to be missing.
 Result<> check_free_descriptors() {
   constexpr int kNeeded = 8;
   UniqueFd opened[kNeeded];
@@ -279,6 +279,11 @@ Result<> check_free_descriptors() {
     if (fd.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC)); !fd)
       return fail_errno("cannot open {} files", kNeeded);
   return {};
+}
+
+pid_t viewer_of(const Process &root) {
+  bool same_mounts = namespace_of(root.parent, "mnt") == namespace_of(root.pid, "mnt");
+  return same_mounts ? root.parent : root.pid;
 }
 
 Result<Target> resolve_target(pid_t pid, const Check &check_cancelled) {
@@ -289,7 +294,8 @@ Result<Target> resolve_target(pid_t pid, const Check &check_cancelled) {
   CKPT_TRY(t.root_handle, ProcessHandle::open(t.root));
   CKPT_CHECK(find_members(t, check_cancelled));
   t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
-  t.files = prefix_of_files(t.root);
+  t.viewer = viewer_of(t.processes.front());
+  t.files = prefix_of_files(t.viewer);
   return t;
 }
 

@@ -22,8 +22,11 @@ struct Target {
   pid_t root = 0;              // in our PID namespace
   ProcessHandle root_handle;
   bool own_pid_namespace = false;
-  // What paths of the program begin with here: "", or "/proc/PID/root" if it has mounts or a root
-  // of its own.
+  // A process with the program's mounts, and with the root folder that the program had at its
+  // start: the root's parent. The program itself may have changed its root folder (chroot(2)).
+  pid_t viewer = 0;
+  // What paths of the program in /proc begin with here: "", or "/proc/PID/root" of the viewer if
+  // that has mounts or a root of its own.
   std::string files;
   std::vector<Process> processes;   // the tree, the root first
   std::vector<std::string> agents;  // sockets, as these processes see them

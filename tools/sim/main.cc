@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
   line.option("--swf=FILE", o.swf, "jobs of a log in the Standard Workload Format");
   line.option("--gavel=FILE", o.gavel, "jobs of a trace of Gavel");
   line.option("--pods=FILE", o.pods, "jobs of a list of pods (Alibaba gpu-v2023)");
-  line.option("--csv=FILE", o.csv, "jobs of a file with the columns submit, seconds, …");
+  line.option("--csv=FILE", o.csv, "jobs of a table (CSV) with the columns submit, seconds, …");
   line.option("--gpu-nodes=FILE", o.gpu_nodes,
               "the classes of a list of GPU nodes (Alibaba gpu-v2023)");
   line.option("--classes=LIST", o.classes, "classes as NAME:NODES[:SPEED], separated by commas")
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
   line.option("--jobs=N", o.jobs, "how many synthetic jobs");
   line.option("--seed=N", o.seed, "the seed of synthetic jobs");
   line.option("--load=LIST", o.loads, "loads of synthetic jobs separated by commas");
-  line.option("--load-of", o.load_of, "what the load is a share of: the fastest class, or all")
+  line.option("--load-of", o.load_of, "the nodes that a load of 1 fills: the fastest class, or all")
       .one_of({"fastest", "all"});
   line.option("--sizes=MIN-MAX", o.sizes, "nodes of a synthetic job, powers of two");
   line.option("--mix", o.mix, "which numbers of nodes are more likely")
@@ -100,14 +100,17 @@ int main(int argc, char **argv) {
   line.option("--run-times", o.run_times, "the distribution of run times")
       .one_of({"uniform", "log-uniform"});
   line.option("--arrivals", o.arrivals,
-              "a higher load has more arrivals, or as printed in the paper")
+              "whether a higher load has more arrivals, or fewer, as the paper prints it")
       .one_of({"more", "printed"});
   line.option("--max-minutes=N", o.max_minutes, "the longest run time on slow nodes")
       .range(0.001, 1e6);
-  line.option("--min-speedup=N", o.min_speedup, "of fast nodes").range(1e-3, 1e6);
-  line.option("--max-speedup=N", o.max_speedup, "of fast nodes").range(1.0, 1e6);
+  line.option("--min-speedup=N", o.min_speedup, "the smallest speedup of a job on fast nodes")
+      .range(1e-3, 1e6);
+  line.option("--max-speedup=N", o.max_speedup, "the largest speedup of a job on fast nodes")
+      .range(1.0, 1e6);
   line.option("--memory-per-node=GB", o.memory_per_node,
-              "the most memory of a job on each node, in GB; jobs of a log without a figure get "
+              "the largest memory of a job on each node, in GB; jobs of a log that does not state "
+              "it get "
               "half of it")
       .range(0.0, 1e6);
   line.option("--cost=SECONDS", o.cost, "seconds that a move takes for each GB").range(0.0, 1e6);
@@ -115,7 +118,7 @@ int main(int argc, char **argv) {
       .range(0.0, 1e6);
   line.option("--storage", o.storage, "where images go: one shared storage, or one per-node")
       .one_of({"shared", "per-node"});
-  line.option("--charge", o.charge, "moves charged as printed in the paper, or exact")
+  line.option("--charge", o.charge, "charge moves as printed in the paper, or exactly")
       .one_of({"printed", "exact"});
   line.option("--regions", o.regions, "which idle intervals a job may use")
       .one_of({"before-start", "bounded", "all"});
@@ -127,7 +130,8 @@ int main(int argc, char **argv) {
       .range(1.0, 1e3);
   line.option("--waste-weight=N", o.waste_weight, "WMCT: the weight of wasted node time")
       .range(0.0, 1e3);
-  line.option("--seconds-per-step=SECONDS", o.seconds_per_step, "of a trace of Gavel")
+  line.option("--seconds-per-step=SECONDS", o.seconds_per_step,
+              "the time of a step in a trace of Gavel")
       .range(1e-6, 1e6);
   line.flag("--memory-in-bytes", o.memory_in_bytes,
             "the log's memory is in bytes for the whole job, not in KiB for each processor");

@@ -32,7 +32,7 @@
 //
 // Order is kept in any case: one-way messages and round trips share one ring, and the proxy takes
 // commands off it one by one. A call that needs the driver's answer, in a queue whose window is
-// full, returns when its turn has come.
+// full, returns only when the earlier commands have been sent.
 #pragma once
 
 #include <functional>
@@ -71,8 +71,8 @@ class Command {
   // Whether nothing that this command depends on is deferred.
   bool can_send_now() const;
 
-  // Hands out the event and calls `send(Command &)`: now, or when the command is no longer
-  // deferred. `trip` is that of the command that it sends.
+  // Returns the event and calls `send(Command &)`: now, or when the command is no longer deferred.
+  // `trip` is that of the command that it sends.
   template <class Send>
   cl_int run(cl_event *out, Trip trip, Send send) {
     return can_send_now() ? run_now(out, std::move(send)) : defer(out, std::move(send), trip);
@@ -83,7 +83,7 @@ class Command {
   // Also returns only when the command has been sent.
   cl_int defer_until_sent(cl_event *out, std::function<cl_int(Command &)> send);
 
-  // What kind of work it is, where its type does not say it.
+  // The kind of work, if the type does not say it.
   void is(const Work &work) { work_ = work; }
 
   cl_int send(u16 op, ByteView payload, Trip trip);

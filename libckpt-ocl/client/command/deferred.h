@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deferred commands: what was enqueued, and the driver does not have
+// Deferred commands: enqueued commands that the driver has not received
 //
-// A checkpoint waits until the devices are idle. So the driver gets only what will finish by itself
-// and soon; everything else stays in the application. There are two reasons to defer a command.
+// A checkpoint waits until the devices are idle. So the driver gets only commands that finish soon
+// and by themselves; all others stay in the application. There are two reasons to defer a command.
 //
 // *A user event* is an event that the application itself completes (clSetUserEventStatus). A
 // command may wait for one:
@@ -18,7 +18,8 @@
 // wait for a call that the application makes only after the checkpoint. So the proxy never learns
 // of user events.
 //
-// *A full window* (window.h): enough is under way, and a checkpoint would wait for all of it.
+// *A full window* (window.h): enough commands are under way, and a checkpoint would wait for all of
+// them.
 //
 // A deferred command stays in the application, as an entry of its queue's list here, with
 // everything it needs: its arguments, references to its objects, and a function that sends it. CRIU
@@ -37,11 +38,11 @@
 // called when a user event is set, and, where windows were full, by a thread of this library: the
 // *feeder* sleeps until a pulse has made room. It is needed because the application may compute for
 // minutes without an OpenCL call, and its commands must run meanwhile. The feeder is inside the
-// gate while it sends, and steps out of it for a checkpoint, like every thread that waits.
+// gate while it sends, and leaves it for a checkpoint, like every thread that waits.
 //
 // The application waits when kMostKept commands are deferred, until half of them were sent:
-// otherwise a program that enqueues faster than its device computes would grow without end. While a
-// user event is unset it never waits, because it may be about to set it.
+// otherwise the memory of a program that enqueues faster than its device computes would grow
+// without limit. While a user event is unset it never waits, because it may be about to set it.
 //
 // Each search is linear in the number of queues, and in the entries of an out-of-order queue, so
 // releasing n commands that wait for events of an out-of-order queue costs O(n²) at worst. A

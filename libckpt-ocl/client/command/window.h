@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The window of a queue: how much of it may be under way
+// The window of a queue: how many of its commands may be under way
 //
-// A checkpoint waits for what the driver has got, because no driver gives a command back. A program
-// may enqueue 100,000 kernels and then wait once. If all of them were in the driver, the program
-// would stand still until the last one has run. So a queue hands on only about kAhead of work, and
-// the rest stays in the application (deferred.h), where a checkpoint costs it nothing.
+// A checkpoint waits for all commands that the driver has received, because no driver returns a
+// command. A program may enqueue 100,000 kernels and then wait once. If all of them were in the
+// driver, the checkpoint would pause the program until the last one has run. So a queue submits
+// only about kAhead of work, and the rest stays in the application (deferred.h), where it does not
+// delay a checkpoint.
 //
 //   enqueued  k k k k k k k k k k k k k k …  100,000 kernels of 0.5 ms
 //             ╰── 50 ms: the driver ──╯╰── kept: memory of the application ──╯
 //
-// A number of commands would not do: a hundred copies of 4 KiB are nothing, a hundred kernels of a
-// second each are a long wait. So the window counts time. How long a kernel runs is unknown
-// beforehand, but programs repeat themselves: what a *kind* of command (a kernel with about as many
-// work-items, a copy of about as many bytes) took before, it will take again.
+// The number of commands is not a good limit: a hundred copies of 4 KiB are negligible, a hundred
+// kernels of a second each are a long wait. So the window counts time. The run time of a kernel is
+// unknown beforehand, but programs repeat their work: a *kind* of command (a kernel with about as
+// many work-items, a copy of about as many bytes) takes about as long as before.
 //
-// Measuring must not slow the device down, so most commands are not watched. After every kPulse of
+// Measuring must not slow the device down, so most commands are not measured. After every kPulse of
 // estimated work the queue sends a *pulse*: a marker, whose completion says for how long the queue
 // has been busy so far (Completion::busy in wire.h, measured by the proxy when the driver calls
 // back). The difference between two pulses is the time of the *segment* between them:

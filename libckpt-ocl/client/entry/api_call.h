@@ -7,8 +7,8 @@
 
 namespace ckpt::ocl {
 
-// One call of the API: inside the gate from construction to destruction. At its end the Manager
-// learns of the memory that was released meanwhile, if that is worth a message.
+// One call of the API: inside the gate from construction to destruction. At its end it reports the
+// memory that was released meanwhile to the Manager, if that is enough for a message.
 class ApiCall {
  public:
   ApiCall() { gate().enter(); }

@@ -99,8 +99,8 @@ cl_int clSetUserEventStatus(cl_event event, cl_int status) {
   auto *e = object<Event>(event);
   if (!e || e->type != CL_COMMAND_USER) return CL_INVALID_EVENT;
   if (status > CL_COMPLETE) return CL_INVALID_VALUE;
-  // `deferred` stays set until finish_event() clears it, so that no thread takes the event for a
-  // command that the proxy knows.
+  // `deferred` stays set until finish_event() clears it, so that no thread mistakes the event for
+  // that of a command that the proxy knows.
   cl_int unset = CL_SUBMITTED;
   if (!e->status.compare_exchange_strong(unset, status)) return CL_INVALID_OPERATION;
   finish_event(*e, status);

@@ -22,9 +22,9 @@ namespace ckpt::ocl {
 // Sizes are in bytes, image sizes in pixels. Call with the gate closed.
 std::string requirements_as_json();
 
-// The same, only for the programs that include a name which was not found as a file: can they be
-// built without it? "same_driver_too": also by the driver that has built them. Empty: there are
-// none.
+// The same, only for the programs that include a name which was not found as a file, to check
+// whether they can be built without it. "same_driver_too": also by the driver that has built them.
+// Empty: there are none.
 std::string doubtful_programs_as_json();
 
 // Appends the names of the devices of all contexts. At any time.

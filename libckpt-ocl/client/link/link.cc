@@ -166,7 +166,8 @@ void Link::receive_completions(std::vector<Ref<Event>> &finished) {
   u64 tail = h.completion_tail.load(std::memory_order_relaxed);
   while (tail != h.completion_head.load(std::memory_order_acquire)) {
     if (h.completion_head.load(std::memory_order_relaxed) - tail > kCompletions) {
-      // More than the ring has room for: it is damaged. To every waiting thread the proxy is gone.
+      // More than the ring can hold: it is damaged. Every waiting thread then sees that the proxy
+      // is gone.
       ::shutdown(socket_.get(), SHUT_RDWR);
       return;
     }

@@ -6,8 +6,8 @@
 // Whichever thread calls OpenCL next receives the completions. An application can learn only
 // through an API call that a command has finished, so that is when the bytes of a read are copied
 // to their place. Only two things need a thread of the library: event callbacks (callbacks.h), and
-// commands that are held back while the application computes (the feeder of deferred.h). Both step
-// out of the gate for a checkpoint.
+// commands that are held back while the application computes (the feeder of deferred.h). Both leave
+// the gate for a checkpoint.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the real driver would see of the process if it ran inside: its working folder and its
-// environment. The proxy gets both.
+// The parts of the process that the real driver would see if it ran inside: the working folder and
+// the environment. The proxy gets both.
 #pragma once
 
 #include <string>

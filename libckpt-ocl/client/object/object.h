@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the application's handles point to. An object lies in the application's heap, so CRIU saves
-// it and its handle stays valid. The live objects together with the commands that created them
-// (`ledger_entries`) are the ledger: sent again in order, they recreate every object on another
-// device. Destroying an object erases its entries.
+// The objects to which the application's handles point. An object is in the application's heap, so
+// CRIU saves it and its handle stays valid. The live objects together with the commands that
+// created them (`ledger_entries`) are the ledger: sent again in order, they recreate every object
+// on another device. Destroying an object erases its entries.
 //
 // An object lives as long as the application's reference count or another object keeps it: a kernel
 // keeps its program, a sub-buffer its buffer, a command its queue.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the text of a source says about other files. Conditions are not evaluated: another device
-// may take another branch, so every branch counts.
+// The references to other files in the text of a source. Conditions are not evaluated: another
+// device may take another branch, so every branch counts.
 #pragma once
 
 #include <string>

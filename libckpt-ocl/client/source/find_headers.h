@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the files that a source includes, so that a restore needs them no more
+// Finds the files that a source includes, so that a restore does not need them
 //
-// Only the driver's compiler knows what it has read, and OpenCL has no query for it. So the source
-// is searched for its include directives, and each file that is found for what it includes in turn:
+// Only the driver's compiler knows which files it has read, and OpenCL has no query for that. So
+// the source is searched for include directives, and so is each file that is found:
 //
 //   clBuildProgram(p, …, "-Ikernels -DREAL=real.h")          in /home/u
 //     #include "a.h"          → /home/u/a.h, /home/u/kernels/a.h: those that exist
@@ -11,9 +11,9 @@
 //     #ifdef cl_khr_fp64
 //     #include <double.h>     → also: the device of a restore may take this branch
 //
-// More files than were read do no harm: they keep their places, so the compiler's own rules choose
-// among them. A name that is found nowhere may be the driver's own header, or stand in a branch
-// that no device takes; it is only noted, and the preflight of a dump asks the compiler whether the
+// Additional files do no harm: they keep their paths, so the compiler's own rules choose among
+// them. A name that is not found may be the driver's own header, or may be in a branch that no
+// device takes; it is only recorded, and the preflight of a dump asks the compiler whether the
 // program can be built without it.
 //
 // Cost: one read of each file and each folder of the search per name.
@@ -32,7 +32,7 @@ struct FoundHeaders {
   std::vector<std::string> missed;  // names that were not found, or not kept; see above
 };
 
-// `given`: the headers of clCompileProgram, by name, which are programs and no files.
+// `given`: the headers of clCompileProgram, by name, which are programs and not files.
 using GivenHeaders = std::vector<std::pair<std::string, std::string>>;
 FoundHeaders find_headers(const std::string &source, const std::string &options,
                           const GivenHeaders &given = {});

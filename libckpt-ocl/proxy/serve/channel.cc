@@ -41,8 +41,7 @@ bool Channel::client_is_gone() const {
 }
 
 // A driver, or a connection to another node, may block the serving thread for long. When the
-// application is gone, the process ends all the same, as a driver in the application would have
-// ended with it.
+// application has ended, this process ends nevertheless, as a driver in the application would have.
 void Channel::end_with_client() const {
   using namespace std::chrono_literals;
   for (int gone = 0; gone < 4; gone = client_is_gone() ? gone + 1 : 0)

@@ -51,7 +51,7 @@ bool begins_name(const std::string &text, size_t at) {
 Result<HeaderFolder> HeaderFolder::create(const Headers &headers) {
   const char *folder = std::getenv("TMPDIR");
   std::string name = fmt::format("{}/ckpt-headers-XXXXXX", folder && *folder ? folder : "/tmp");
-  if (!is_sound(headers.folder)) return fail("\"{}\" is no working folder", headers.folder);
+  if (!is_sound(headers.folder)) return fail("\"{}\" is not a working folder", headers.folder);
   HeaderFolder f({headers.folder, {}, {}, headers.absolute});
   if (!::mkdtemp(name.data())) return fail_errno("cannot create a folder for headers, {}", name);
   f.root_ = name;
@@ -60,7 +60,7 @@ Result<HeaderFolder> HeaderFolder::create(const Headers &headers) {
   for (const std::string &through : headers.folders)
     if (stays_inside(through)) fs::create_directories(f.root_ + through, ec);
   for (const Headers::File &file : headers.files) {
-    if (!is_sound(file.path)) return fail("\"{}\" is no path of a header", file.path);
+    if (!is_sound(file.path)) return fail("\"{}\" is not a valid path of a header", file.path);
     CKPT_CHECK(write_file(f.root_ + file.path, f.moved(file.text)));
   }
   return f;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds a program with the headers that it had, wherever it is now
+// Builds a program with the headers that it had, on whatever machine
 //
 // The files are written into a private folder that stands for the root of the file system:
 //
@@ -8,8 +8,8 @@
 //   here       /tmp/ckpt-headers-…/home/u/kernels/a.h, built in /tmp/ckpt-headers-…/home/u
 //              with "-Ikernels -I/tmp/ckpt-headers-…/opt/x"
 //
-// Relative names thus mean what they meant. Absolute ones are replaced in options and sources, so
-// that nothing is read that was not recorded. The driver finds its own headers itself.
+// So relative names keep their meaning. Absolute names are replaced in options and sources, so that
+// only recorded files are read. The driver finds its own headers itself.
 #pragma once
 
 #include <memory>

@@ -32,7 +32,7 @@ class Queues {
   void enqueued(cl_command_queue queue, u64 number, cl_event event, Bytes data);
   // Sends a completion `number` once everything enqueued so far has finished.
   cl_int complete_after_all(cl_command_queue queue, u64 number);
-  // Hands the enqueued commands to the devices. Called before the serving thread sleeps.
+  // Submits the enqueued commands to the devices. Called before the serving thread sleeps.
   void flush();
   // Releases finished events. Only the serving thread calls it, between two commands, so that an
   // event stays valid while a command passes it to the driver.

@@ -200,7 +200,7 @@ void Server::map_devices(const CommandHeader &h, Reader r) {
   reply(h, CL_SUCCESS, w.bytes());
 }
 
-// Where it fails, a build that needs the folder says so.
+// If it fails, a build that needs the folder reports the error.
 void Server::enter_folder(int folder) {
   if (folder < 0 || ::fchdir(folder) != 0)
     log::warn("the OpenCL proxy cannot follow the program into its working folder");

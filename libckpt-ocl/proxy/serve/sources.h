@@ -22,7 +22,7 @@ cl_program from_native(cl_context context, const std::vector<cl_device_id> &devi
 cl_program from_units(cl_context context, const std::vector<cl_device_id> &devices,
                       const std::vector<Container::Unit> &units, const std::string &options,
                       cl_int &status, std::string *log = nullptr);
-// The beginning of what the compiler said.
+// The beginning of the compiler's output.
 std::string build_log(cl_program program, cl_device_id device);
 // The driver's binaries, in the order of CL_PROGRAM_DEVICES.
 cl_int native_binaries(cl_program program, std::vector<cl_device_id> &devices,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The listening socket of ckptd, and the lock that tells a running ckptd from one that was killed.
+// The listening socket of ckptd, and the lock that distinguishes a running ckptd from a killed one.
 // A connection that cannot be accepted now stays in the queue of the socket. It is not refused,
 // because a refusal is final, while a program that waits in the queue continues unmanaged after a
 // time and is accepted later.

@@ -64,7 +64,8 @@ class Peer {
   bool wants_to_send() const { return status_ != nullptr || !out_.empty(); }
 
   // A status may be as large as all other messages of all peers together. So peers that ask at the
-  // same time share one, and a peer that was sent one is not read from before it has read that.
+  // same time share one, and nothing is read from a peer until it has read the status that was sent
+  // to it.
   void ask_status() { asks_ = true; }
   bool asks() const { return asks_ && !wants_to_send(); }
   bool awaits_status() const { return asks_ || status_ != nullptr; }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that have disconnected and are still alive: a tool acts on them, or they run without a
-// Manager. Where memory is not measured, what they last reported still counts as used.
+// Programs that have disconnected but still run: because a tool is checkpointing them, or because
+// they run without a Manager. On unmeasured devices, the memory that they last reported still
+// counts as used.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The profiles of workloads, in a file that one ckptd leaves to the next: JSON, as in the status.
+// The profiles of workloads, in a file that a later ckptd reads: JSON, as in the status.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@
 
 namespace ckpt::manager {
 
-// Who runs each program, by the kernel's word.
+// The user of each program, as the kernel reports it.
 using Users = std::map<ProgramId, uid_t>;
 
 std::string status_as_json(const Policy &policy, const Meter &meter, const Users &users, Time now);

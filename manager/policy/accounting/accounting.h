@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The accounting of one moment: for each GPU, what was measured as free, and what of it is promised
-// (MC-9 to MC-12). It is computed anew from the programs for each decision, so no counter can drift
-// from the truth. Sizes are in bytes.
+// The accounting at one moment: for each GPU, the measured free memory, and the part of it that is
+// promised (MC-9 to MC-12). It is computed from the programs again for each decision, so no counter
+// can drift. Sizes are in bytes.
 #pragma once
 
 #include <algorithm>
@@ -60,8 +60,8 @@ inline u64 context_cost(const Gpu &gpu, const Settings &settings) {
   bool measured = gpu.context_known || gpu.context_bytes > 0;
   return measured ? gpu.context_bytes : settings.context_bytes;
 }
-// The least that a program needs on `gpu`. An assumed cost of a context is left out, because an
-// assumption is no reason to deny a request.
+// The minimum that a program needs on `gpu`. An assumed cost of a context is left out, because an
+// assumption must not cause a denial.
 inline u64 least_need_of(const Program &p, const Gpu &gpu) {
   return (gpu.context_known ? gpu.context_bytes : 0) + p.variables + p.used + p.requested();
 }

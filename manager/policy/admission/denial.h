@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests that are denied because no waiting could help: beyond a limit, larger than any GPU, or
+// Requests that are denied because waiting could not help: beyond a limit, larger than any GPU, or
 // part of a deadlock.
 #pragma once
 

@@ -15,7 +15,7 @@ class Eviction {
   Eviction(State &state, const WorkloadProfiles &profiles, Credits &credits)
       : state_(state), profiles_(profiles), credits_(credits) {}
 
-  // It has not refused too often, and the host has room for its contents.
+  // True if it has not refused too often, and the host has room for its contents.
   bool can_leave(const Program &p) const;
   // Tells a running program to leave: the signal of MC-16, which it answers with Query.
   void signal(Program &p);

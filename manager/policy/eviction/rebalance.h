@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When a GPU becomes idle while programs share another one, one of them moves over: whatever
-// sharing gains, two GPUs are faster than one. The program leaves as any victim does, and placement
-// finds the idle GPU for it.
+// When a GPU becomes idle while programs share another one, one of them moves to it: two GPUs are
+// always faster than a shared one. The program leaves as any victim does, and placement finds the
+// idle GPU for it.
 #pragma once
 
 #include "manager/policy/eviction/eviction.h"

@@ -12,8 +12,8 @@
 namespace ckpt::manager {
 
 // The engines that a program needs, as parts of its time when it has a GPU for itself. An unknown
-// program is taken for something in between, so that it is tried where a program like those on the
-// GPU would lose.
+// program is assumed to be average, so that it is tried where a program like those on the GPU would
+// lose.
 struct Demand {
   double kernels = 0.5, bus = 0.5;
   bool known = false;

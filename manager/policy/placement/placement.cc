@@ -107,7 +107,7 @@ bool Placement::may_enter(const Program &p, GpuIndex g) {
   return has_room(p, g) && !kept_apart(p, g);
 }
 
-// A guest takes nothing that a program which is none waits for.
+// A guest takes no memory for which a program that is not a guest waits.
 bool Placement::is_for_others(const Program &p, GpuIndex g) const {
   return p.is_guest() && std::ranges::any_of(state_.programs, [&](const auto &q) {
            bool waits = q->blocked() ? q->gpu() == g : q->waiting() && suits(*q, g);

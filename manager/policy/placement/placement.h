@@ -4,7 +4,7 @@
 //
 // The problem. With first fit (MC-13), programs share a GPU in order of arrival. Two programs that
 // both copy most of their time then take nearly twice as long as alone, although a third program,
-// which computes, waits behind them and would have cost neither anything.
+// which computes, waits behind them and would have slowed neither down.
 //
 // An example. One program that computes is on a GPU: demand {kernels 1.0, bus 0.0}. Two programs
 // wait, A, which computes too, and B behind it, which copies: {kernels 0.3, bus 0.7}.
@@ -50,7 +50,7 @@ class Placement {
 
   // As many programs hold an assignment as may (MC-18), or would with one more.
   bool none_assignable(const Program &p, bool one_is_kept = false) const;
-  // It was assigned there, asks again, and wants no more than was expected of it.
+  // It was assigned there, asks again, and needs no more than was expected.
   static bool keeps_place(const Program &p, GpuIndex g);
   bool may_enter(const Program &p, GpuIndex g);
 

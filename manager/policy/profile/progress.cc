@@ -101,8 +101,8 @@ bool Progress::has_shown_need(const Program &p) const {
   return on_gpus > Time{0} && on_gpus >= s.min_residency * kExpectationFactor;
 }
 
-// Earlier runs matter only until the program has shown by itself how much memory it needs. They do
-// not delay the starving program without end, nor others because of it.
+// Earlier runs matter only until the program has shown by itself how much memory it needs. They
+// must not delay the starving program, or others because of it, without end.
 void Progress::expect(Program &p) const {
   const Settings &s = state_.settings;
   Workload &w = p.workload;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What programs report of their progress, and what it teaches: the profile of the program's
-// workload and its interference with other workloads.
+// The progress reports of programs, and what the Manager learns from them: the profile of the
+// program's workload and its interference with other workloads.
 #pragma once
 
 #include "manager/policy/placement/interference.h"

@@ -18,8 +18,8 @@ class Rate {
   double amount() const { return amount_; }
   double duration() const { return seconds_; }  // seconds
   size_t intervals() const { return intervals_.size(); }
-  // Half of the intervals had a lower rate. A program that prepares its data for a while, or waits,
-  // does not count as slow because of it.
+  // The median: half of the intervals had a lower rate. So a program does not count as slow because
+  // it prepares its data for a while, or waits.
   double median() const { return median_; }
   double mean() const { return seconds_ > 0 ? amount_ / seconds_ : 0; }
 

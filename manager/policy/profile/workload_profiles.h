@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of workloads from earlier runs. A workload is an executable with its arguments, run
-// by one user: another run of it mostly does the same again.
+// The known properties of workloads, from earlier runs. A workload is an executable with its
+// arguments, run by one user; another run of it mostly behaves in the same way.
 #pragma once
 
 #include <string>
@@ -31,9 +31,9 @@ struct ProfileFacts {
 
 class WorkloadProfiles {
  public:
-  // The profile of that hash, which is not 0. When there are too many, the user with the most
-  // profiles loses the one that was used longest ago. `is_new`: the profile is empty, and its index
-  // may have been another workload's.
+  // The profile of that hash, which is not 0. When there are too many, the least recently used
+  // profile of the user with the most profiles is removed. `is_new`: the profile is empty, and its
+  // index may have been another workload's.
   struct Found {
     ProfileIndex index;
     bool is_new;

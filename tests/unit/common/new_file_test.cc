@@ -95,7 +95,7 @@ TEST_CASE("an output is never another user's link, whenever that takes the name"
   CHECK(exchanger.times() > 0);
 }
 
-TEST_CASE("what is no regular file is not even opened") {
+TEST_CASE("only regular files are opened") {
   Folder folder;
   write_file(folder.file("file"), "x");
   CHECK(open_regular(folder.file("file")));

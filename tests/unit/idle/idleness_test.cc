@@ -77,7 +77,7 @@ TEST_CASE("a busy machine has the last reason that was seen, and the time of its
   CHECK(m.idleness.last().at == at(2));
 }
 
-TEST_CASE("the quiet second begins anew after each interruption, and makes one transition only") {
+TEST_CASE("the quiet second starts again after each interruption, and makes one transition only") {
   Machine m;
   m.settle();
   m.s.owner_cpu = 1;

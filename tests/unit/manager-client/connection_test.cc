@@ -149,7 +149,7 @@ TEST_CASE("an evicted program that is refused resumes by itself") {
   CHECK(log.count("the Manager refuses this program") == 1);
 }
 
-TEST_CASE("a server that accepts connections and hangs up is no Manager") {
+TEST_CASE("a server that accepts connections and hangs up does not count as a Manager") {
   Session session;
   Log log(session);
   Fickle fickle(session, false);

@@ -106,7 +106,7 @@ TEST_CASE("the cheapest victim has lower priority, then fewer bytes, then the la
   }
 }
 
-TEST_CASE("guests leave for a program that is none, whoever asks and whatever the victim is") {
+TEST_CASE("guests leave for every program that is not a guest, with each choice of the victim") {
   Settings s = small_settings();
   s.min_residency = 1s;
   SUBCASE("requester") { s.victim = Victim::Requester; }

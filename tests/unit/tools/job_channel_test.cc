@@ -105,7 +105,7 @@ TEST_CASE("a first message over 4 KiB is refused before it is read") {
   CHECK(f.error().what.find("1048576 bytes") != std::string::npos);
 }
 
-TEST_CASE("a peer that is no ckpt, says nothing or hangs up is an error") {
+TEST_CASE("a peer that is not ckpt, sends nothing or hangs up is an error") {
   auto [one, two] = sockets();
   SUBCASE("another protocol") {
     REQUIRE(write_all(one.get(), Bytes(40, std::byte{'G'})));

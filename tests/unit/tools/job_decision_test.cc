@@ -44,7 +44,7 @@ TEST_CASE("of many proposals at once one holds, and all read it") {
   }
 }
 
-TEST_CASE("what is no decision is an error, and what is missing is none") {
+TEST_CASE("a malformed decision is an error, and a missing file is no decision") {
   Folder folder;
   std::string path = folder.path + "/decision";
   CHECK(read_decision(path)->is_null());

@@ -65,10 +65,10 @@ TEST_CASE("a job is whole if each connection has its other end in a member") {
   REQUIRE(alone.size() == 1);
   CHECK(
       alone[0].find("b: process 1 (a): descriptor 3 is a TCP connection to 10.0.0.1 port 80, where "
-                    "no member of the job has it") == 0);
+                    "no member of the job has the other end") == 0);
 }
 
-TEST_CASE("a connection that one end may still close is no reason") {
+TEST_CASE("a connection that one end may still close is not a reason") {
   JobConnection client = connection(kClient, kServer), server = connection(kServer, kClient);
   client.may_close = true;
   CHECK(unmatched_connections({{"b", "n2", {client}}}).empty());
@@ -88,7 +88,7 @@ TEST_CASE("ends that the kernel is still making or closing are told apart") {
   client.state = InetSocket::CloseWait;
   CHECK(unmatched_connections({{"a", "n1", {}}, {"b", "n2", {client}}}).empty());
   client.state = InetSocket::SynSent;
-  CHECK(unmatched_connections({{"b", "n2", {client}}})[0].find("still being made") !=
+  CHECK(unmatched_connections({{"b", "n2", {client}}})[0].find("still being established") !=
         std::string::npos);
 }
 

@@ -25,7 +25,7 @@ struct Pipe {
 
 }  // namespace
 
-TEST_CASE("progress is not written to what is no terminal") {
+TEST_CASE("progress is written to terminals only") {
   Pipe pipe;
   {
     Progress progress("verify", false, Total::Exact, pipe.write.get());

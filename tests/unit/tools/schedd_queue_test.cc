@@ -87,7 +87,7 @@ TEST_CASE("values of later versions: states are lists, numbers may be unset or w
 
 TEST_CASE("output that is not a queue is an error") {
   for (const char *text : {"", "[]", "{}", R"({"jobs": 1})"})
-    CHECK(error_of(parse_queue(text)) == "squeue --json printed no list of jobs");
+    CHECK(error_of(parse_queue(text)) == "squeue --json did not print a list of jobs");
   for (const char *text : {R"({"jobs": [{"job_id": 0, "job_state": "RUNNING"}]})",
                            R"({"jobs": [{"job_id": 1, "job_state": []}]})"})
     CHECK(error_of(parse_queue(text)) == "a job has no number or no state");
@@ -114,10 +114,10 @@ TEST_CASE("a tag is read as it was written, and other comments are none") {
     CHECK(text_of(**tag) == text);
   }
   for (const char *other : {"", "mine", "ckpting", "my ckpt"}) CHECK_FALSE(*parse_tag(other));
-  CHECK(error_of(parse_tag("ckpt:seconds=x")) == "seconds=x is no number");
-  CHECK(error_of(parse_tag("ckpt:seconds=0")) == "seconds=0 is no run time");
-  CHECK(error_of(parse_tag("ckpt:done=-1")) == "done=-1 is no number");
-  CHECK(error_of(parse_tag("ckpt:mb=1e300")) == "mb=1e300 is no number");
-  CHECK(error_of(parse_tag("ckpt:mb=nan")) == "mb=nan is no number");
+  CHECK(error_of(parse_tag("ckpt:seconds=x")) == "seconds=x is not a number");
+  CHECK(error_of(parse_tag("ckpt:seconds=0")) == "seconds=0 is not a run time");
+  CHECK(error_of(parse_tag("ckpt:done=-1")) == "done=-1 is not a number");
+  CHECK(error_of(parse_tag("ckpt:mb=1e300")) == "mb=1e300 is not a number");
+  CHECK(error_of(parse_tag("ckpt:mb=nan")) == "mb=nan is not a number");
   CHECK(error_of(parse_tag("ckpt:minutes=5")) == "minutes is not known");
 }
