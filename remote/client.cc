@@ -27,7 +27,7 @@ Result<Admitted> converse(const Address &a, const Wanted &w) {
   CKPT_TRY(std::unique_ptr<Stream> stream, open_stream(a));
   Admitted out{std::make_unique<Connection>(std::move(stream)), 0, {}};
   Connection &c = *out.connection;
-  bool check = w.purpose == Purpose::Check;
+  bool check = is_check(w.purpose);
   c.stream().set_deadline(Stream::Clock::now() +
                           (check ? std::chrono::seconds(kCheckTimeout) : kAnswerTimeout));
   Writer hello;

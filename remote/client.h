@@ -15,7 +15,7 @@ struct Wanted {
   Purpose purpose = Purpose::List;
   std::string devices;  // IDs on that node, separated by commas; empty: all
   bool portable = false;
-  std::string question;  // Purpose::Check: what it reads
+  std::string question;  // of a check: what it reads
 };
 
 struct Admitted {

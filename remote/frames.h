@@ -73,7 +73,15 @@ enum class Frame : u16 {
   CudaHost = 25,
 };
 
-enum class Purpose : u8 { List = 1, Check = 2, Serve = 3, ListCuda = 4, ServeCuda = 5 };
+enum class Purpose : u8 {
+  List = 1,
+  Check = 2,
+  Serve = 3,
+  ListCuda = 4,
+  ServeCuda = 5,
+  CheckCuda = 6
+};
+constexpr bool is_check(Purpose p) { return p == Purpose::Check || p == Purpose::CheckCuda; }
 
 struct FrameHeader {
   u32 bytes;

@@ -4,9 +4,12 @@
 // they would start ckpt-ocl-proxy or ckpt-cuda-proxy, with the same arguments, --host and --api; it
 // is not meant to be started by hand.
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 
@@ -66,6 +69,25 @@ Result<int> serve(const Options &o) {
   return 0;
 }
 
+// Gives the connection a name in the session's folder, by which ckpt-dump and the agent know that
+// it is none of the program's own. The folder is that of the keeper's socket, which `client` is of.
+Result<> name_connection(int client, int connection) {
+  sockaddr_un a{};
+  socklen_t n = sizeof a;
+  if (::getsockname(client, reinterpret_cast<sockaddr *>(&a), &n) < 0)
+    return fail_errno("cannot read the name of the session's socket");
+  std::filesystem::path session(a.sun_path);
+  std::string name = (session.parent_path() / fmt::format("cuda-{}", ::getpid())).string();
+  if (session.empty() || name.size() >= sizeof a.sun_path)
+    return fail("the session's socket has no folder");
+  name.copy(a.sun_path, name.size());
+  a.sun_path[name.size()] = 0;
+  if (::bind(connection, reinterpret_cast<sockaddr *>(&a), sizeof a) < 0)
+    return fail_errno("cannot name the connection {}", name);
+  ::unlink(name.c_str());
+  return {};
+}
+
 // A program that uses CUDA has no use for this process where the socket can go on without it.
 Result<int> serve_cuda(const Options &o) {
   UniqueFd client(o.client), control(o.control);
@@ -75,6 +97,7 @@ Result<int> serve_cuda(const Options &o) {
   int socket = server.descriptor();
   auto kOk = static_cast<u16>(protocol::Type::Ok);
   if (server.is_plain()) {
+    CKPT_CHECK(name_connection(client.get(), socket));
     CKPT_CHECK(send_message(client.get(), kOk, {}, std::span(&socket, 1)));
     return 0;
   }
@@ -88,8 +111,25 @@ Result<int> serve_cuda(const Options &o) {
 Purpose purpose_of(const Options &o) {
   bool cuda = o.api == "cuda";
   if (o.list) return cuda ? Purpose::ListCuda : Purpose::List;
-  if (o.check) return Purpose::Check;
+  if (o.check) return cuda ? Purpose::CheckCuda : Purpose::Check;
   return cuda ? Purpose::ServeCuda : Purpose::Serve;
+}
+
+// Of a program that calls the driver in its own process, with the driver's checkpoint.
+bool calls_natively(const std::string &question) {
+  nlohmann::json all = nlohmann::json::parse(question, nullptr, false);
+  if (!all.is_object()) return false;
+  const nlohmann::json needs = all.value("needs", nlohmann::json::object());
+  return !needs.is_object() || needs.value("forwarded", nlohmann::json(false)) != true;
+}
+
+int refuse_native_program() {
+  nlohmann::json out = {{"reasons",
+                         {"the program calls the CUDA driver in its own process, so it cannot use "
+                          "devices of another node: only a program that ckpt-run has started with "
+                          "--device remote:HOST/cuda:N can"}}};
+  std::cout << out.dump() << std::endl;
+  return 1;
 }
 
 Result<int> execute(Options &o) {
@@ -99,6 +139,8 @@ Result<int> execute(Options &o) {
   }
   o.wanted.purpose = purpose_of(o);
   if (o.check) o.wanted.question = {std::istreambuf_iterator<char>(std::cin), {}};
+  if (o.check && o.api == "cuda" && calls_natively(o.wanted.question))
+    return refuse_native_program();
   if (o.list || o.check) return print_answer(o);
   return o.api == "cuda" ? serve_cuda(o) : serve(o);
 }

@@ -55,7 +55,7 @@ Result<Hello> read_hello(Connection &c) {
   h.purpose = r.get<Purpose>();
   h.devices = r.str();
   h.portable = r.get<u8>() != 0;
-  if (!r.done() || h.purpose < Purpose::List || h.purpose > Purpose::ServeCuda)
+  if (!r.done() || h.purpose < Purpose::List || h.purpose > Purpose::CheckCuda)
     return fail("the peer sent a malformed greeting");
   return h;
 }
@@ -85,7 +85,8 @@ class Session {
   }
 
   Result<> answer(Hello hello) {
-    bool check = hello.purpose == Purpose::Check;
+    bool check = is_check(hello.purpose);
+    bool cuda = hello.purpose == Purpose::ListCuda || hello.purpose == Purpose::CheckCuda;
     if (check) {
       CKPT_TRY(Connection::Received frame, connection_.receive());
       Reader r(frame.body);
@@ -94,7 +95,7 @@ class Session {
     }
     CKPT_TRY(ProxyStarter::Answer a,
              options_.starter.ask(
-                 hello.purpose == Purpose::ListCuda ? "cuda" : "ocl",
+                 cuda ? "cuda" : "ocl",
                  check ? arguments(hello, "--check") : std::vector<std::string>{"--list"},
                  hello.question));
     Writer w;

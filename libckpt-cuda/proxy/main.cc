@@ -3,7 +3,13 @@
 // ckpt-cuda-proxy answers the tools' questions about CUDA devices. Unlike ckpt-ocl-proxy it serves
 // no program's calls: the CUDA driver runs in the process of the program itself. A tool does not
 // load the driver, so that a driver that crashes or hangs cannot take the tool along.
+//
+// A program that was started on a device of another node calls a server (remote/cuda). If it moves
+// to this node, this process becomes that server.
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 
@@ -11,12 +17,14 @@
 
 #include "agent/protocol.h"
 #include "ckpt_config.h"
+#include "common/base/installation.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/ipc/unix_socket.h"
 #include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/proxy/device_check.h"
 #include "libckpt-cuda/proxy/environment.h"
+#include "libckpt-cuda/proxy/forwarded_check.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -74,6 +82,8 @@ DeviceCheck check_installed(const json &requirements, const std::string &chosen)
   set_driver_variables(driver);
   Result<std::vector<RealDevice>> devices = list_devices(driver, true);
   if (!devices) return {{devices.error().text()}, {}};
+  if (is_forwarded(requirements))
+    return check_forwarded(requirements, *devices, split_at_commas(chosen), driver.software);
   DeviceCheck c = check_devices(requirements, *devices, split_at_commas(chosen));
   complete_check(c, requirements, all_gpus(*devices), driver_version(driver));
   return c;
@@ -105,6 +115,27 @@ int serve(int connection) {
   return 0;
 }
 
+// Becomes ckpt-cuda-server, which serves the calls of the program at the other end.
+int become_server(int connection, const std::string &devices) {
+  namespace fs = std::filesystem;
+  json set = environment(find_driver(), devices).value("set", json::object());
+  if (set.empty()) {
+    log::error("this node has no CUDA driver");
+    return 1;
+  }
+  for (auto &[name, value] : set.items())
+    ::setenv(name.c_str(), value.get<std::string>().c_str(), 1);
+  constexpr const char *kName = "ckpt-cuda-server";
+  std::error_code ec;
+  fs::path server = own_folder().parent_path() / "remote" / "cuda" / kName;
+  if (!fs::exists(server, ec)) server = installed_libexecdir() / kName;
+  if (!send_message(connection, static_cast<u16>(protocol::Type::Ok))) return 1;
+  std::string number = std::to_string(connection);
+  ::execl(server.c_str(), kName, "--serve", number.c_str(), nullptr);
+  log::error("cannot start {}: {}", server.string(), std::strerror(errno));
+  return 1;
+}
+
 int run(int argc, char **argv) {
   CLI::App app{"answers the questions of ckpt's tools about CUDA devices"};
   app.set_version_flag("--version", CKPT_VERSION);
@@ -119,9 +150,13 @@ int run(int argc, char **argv) {
   app.add_option("--device", devices, "UUIDs of the devices that may be used, separated by commas");
   std::optional<int> connection;
   app.add_option("--serve", connection, "a connection: keep the devices initialised until it ends");
+  bool calls = false;
+  app.add_flag("--calls", calls,
+               "with --serve: serve the driver calls of a program that was started on another "
+               "node's device");
   app.allow_extras();  // what the keeper says to all proxies
   CLI11_PARSE(app, argc, argv);
-  if (connection) return serve(*connection);
+  if (connection) return calls ? become_server(*connection, devices) : serve(*connection);
   if (want_list) return list();
   if (want_check) return check(devices);
   if (want_environment) {

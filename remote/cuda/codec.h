@@ -6,7 +6,7 @@
 //     an integer, a float         its bytes
 //     const char *                a text, or nothing
 //     T *, const T * (T plain)    T out, or T in
-//     handle *                    an object that is made
+//     handle *                    the number that a new object gets, or 0; then the object's number
 //     char *, int                 a text out, and the room for it
 //
 // Example: CUresult cuStreamGetPriority(CUstream, int *) is sent as {u64 number, u8 1}, and the
@@ -55,10 +55,12 @@ inline constexpr size_t kMaxTextOut = 4096;
 
 inline u64 number_of(const void *handle) { return reinterpret_cast<u64>(handle); }
 
-// The client's side of a call.
+// The client's side of a call. `made`: the number of an object that is made.
 template <class T>
-void put_argument(Writer &w, T v) {
-  if constexpr (Handle<T>) {
+void put_argument(Writer &w, T v, u64 made) {
+  if constexpr (MadeOut<T>) {
+    w.put(v ? made : u64{0});
+  } else if constexpr (Handle<T>) {
     w.put(number_of(v));
   } else if constexpr (Scalar<T>) {
     w.raw(&v, sizeof v);

@@ -4,7 +4,9 @@
 //
 //     0x6b  kind (8 bits)  serial (48 bits)
 //
-// It is no valid address, so a program that follows it faults.
+// It is no valid address, so a program that follows it faults. The client chooses the number of an
+// object that a call makes, and uses none twice: so the object can be made again under its number
+// by another server, on another device.
 #pragma once
 
 // As in libckpt-cuda: each form of an entry has its own symbol.

@@ -12,9 +12,9 @@
 // the program is ordered on the device.
 //
 // Handles are virtual: a number that means the same as long as the program lives, whatever the
-// driver at the other end calls the object. Device addresses are the real ones, since kernels get
-// them in structures that cannot be translated. The client chooses where the arena lies that it
-// cuts them from (Op::Arena).
+// driver at the other end calls the object. The client chooses it (handles.h). Device addresses are
+// the real ones, since kernels get them in structures that cannot be translated. The client chooses
+// where the arena lies that it cuts them from (Op::Arena).
 #pragma once
 
 #include "common/base/bytes.h"
@@ -48,7 +48,7 @@ enum class Op : u16 {
   Unmap,  // {u64 base, u64 bytes}
   // {u64 number, blob}: a part of device code, which Load names; one way
   Code,
-  // {u8 library, u8 form, u32 n, n × u64 number of a part} -> {u64 library or module}
+  // {u64 number of the library or module, u8 form, u32 n, n × u64 number of a part} -> {u64 number}
   Load,
   Global,  // {u64 library or module, str name} -> {u64 address, u64 bytes}
   // {u64 function} -> {u32 n, n × {u64 offset, u64 bytes}}
@@ -69,10 +69,10 @@ enum class Op : u16 {
   ReadBox,   // {Box, u64 stream}: as Read
   CopyBox,   // {Box to, Box from, u64 stream, u8 async}
   HostCall,  // {u64 token, u64 stream}: Frame::CudaHost comes when the stream is there
-  // {u64 bytes, u64 pool (0: the device's), u64 stream} -> {u64 address}: stream-ordered memory
-  AllocateInOrder,
-  FreeInOrder,  // {u64 address, u64 stream}
-  Settle,       // {}: waits for all work of the context, as cuMemFree does
+  Settle,    // {}: waits for all work of the context, as cuMemFree does
+  // {} -> {i32 error}: as Settle; the error of an earlier one-way call, which stays for the next
+  // synchronising call. Without a context it waits for nothing
+  Idle,
   Last,
 };
 

@@ -11,7 +11,6 @@ namespace ckpt::softcuda {
 namespace {
 
 constexpr u64 kWindowBytes = 8ull << 40;
-constexpr u64 kWindowHint = 0x2000'0000'0000;
 constexpr u64 kAliasHint = 0x3000'0000'0000;
 constexpr u64 kPage = 4096;
 
@@ -40,7 +39,7 @@ bool on_device(const Allocation &a) {
 
 bool Memory::open_window() {
   if (window_ != 0) return true;
-  u64 window = map_window(kWindowHint), alias = map_window(kAliasHint);
+  u64 window = map_window(first_address_), alias = map_window(kAliasHint);
   if (window == 0 || alias == 0) return false;
   window_ = window;
   distance_ = alias - window;

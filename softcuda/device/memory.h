@@ -31,6 +31,7 @@
 namespace ckpt::softcuda {
 
 inline constexpr u64 kGranuleBytes = 2u << 20;
+inline constexpr u64 kFirstAddress = 0x2000'0000'0000;
 inline constexpr u64 kAllocationAlign = 512;  // small allocations are rounded up to a multiple
 
 enum class MemoryKind : u8 { Device, Managed, Pinned, Registered, Mapping, Pool };
@@ -64,8 +65,9 @@ class Memory {
  public:
   // `own_reservations`: each reservation is a mapping of its own, which stays in the process during
   // a checkpoint and is charged as soon as it is writable, as with NVIDIA's driver.
-  explicit Memory(Budget &budget, bool own_reservations = false)
-      : budget_(budget), own_reservations_(own_reservations) {}
+  // `first_address`: where device addresses begin, if there is room.
+  explicit Memory(Budget &budget, bool own_reservations = false, u64 first_address = kFirstAddress)
+      : budget_(budget), own_reservations_(own_reservations), first_address_(first_address) {}
 
   // Device memory. No value: out of memory.
   std::optional<Allocation> allocate(u32 device, u64 bytes, MemoryKind kind, void *context);
@@ -124,6 +126,7 @@ class Memory {
 
   Budget &budget_;
   const bool own_reservations_;
+  const u64 first_address_;
   mutable std::shared_mutex mutex_;
   u64 window_ = 0;
   u64 distance_ = 0;  // from the window to the alias

@@ -55,7 +55,9 @@ CUresult open_devices() {
   }
   (*client)->on_refusal = &warn;
   p.budget = std::move(*client);
-  p.memory = std::make_unique<Memory>(*p.budget, strict());
+  const char *base = std::getenv("CKPT_SOFTCUDA_BASE");
+  p.memory = std::make_unique<Memory>(*p.budget, strict(),
+                                      base ? std::strtoull(base, nullptr, 16) : kFirstAddress);
   map_device_ranges();
   return p.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }

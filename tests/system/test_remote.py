@@ -28,7 +28,7 @@ class Server:
     job           its ckpt-devd
     """
 
-    def __init__(self, ocl, *options, names="127.0.0.1", port=7667, node=None, account=("--account", "root")):
+    def __init__(self, ocl, *options, names="127.0.0.1", port=7667, node=None, account=("--account", "root"), env=None):
         self.ocl, ckpt = ocl, ocl.ckpt
         self.folder = ckpt.runtime / f"devd{len(ckpt.jobs)}"
         self.folder.mkdir()
@@ -41,7 +41,7 @@ class Server:
         self.tls = f"{host}:{port}"
         ckpt.env["CKPT_CERTIFICATES"] = self.user
         arguments = ["--socket", self.unix, "--listen", self.tls, "--certificates", self.server, *account, *options]
-        self.job = node.start("ckpt-devd", *arguments) if node else ckpt.start("ckpt-devd", arguments)
+        self.job = node.start("ckpt-devd", *arguments) if node else ckpt.start("ckpt-devd", arguments, env=env or {})
         self.job.wait_text("listening")
 
     def devd(self, *arguments):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/device/remote.h"
 
+#include <algorithm>
 #include <ranges>
 
 #include "common/base/json_text.h"
@@ -93,6 +94,13 @@ Result<DeviceChoice> choose_remote_devices(const std::string &spec) {
   for (auto &[api, ids] : *choice)
     for (std::string &id : ids) id = fmt::format("{}{}/{}", kPrefix, node.host, id);
   return choice;
+}
+
+bool is_remote(const DeviceChoice &choice) {
+  return std::ranges::any_of(choice, [](const auto &api) {
+    return std::ranges::any_of(api.second,
+                               [](const std::string &id) { return id.starts_with(kPrefix); });
+  });
 }
 
 std::vector<std::string> proxy_command(const std::string &api_name, const DeviceChoice &choice) {

@@ -29,6 +29,9 @@ Result<std::vector<Device>> list_remote_devices(const std::string &host,
 // `spec` consists of names of one node.
 Result<DeviceChoice> choose_remote_devices(const std::string &spec);
 
+// Whether devices of another node were chosen.
+bool is_remote(const DeviceChoice &choice);
+
 // How the proxy for an API's chosen devices is called: its executable, and the arguments that name
 // the devices. Empty: the executable does not exist.
 std::vector<std::string> proxy_command(const std::string &api, const DeviceChoice &choice);

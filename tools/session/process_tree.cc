@@ -31,6 +31,7 @@ void kill_tree(pid_t root) {
 bool is_own_helper(pid_t pid) {
   std::string name = executable_name(pid);
   return name == "ckpt-run" || name == "ckpt-dump" || name == "ckpt-restore" ||
+         name == "ckpt-cuda-server" ||
          (name.starts_with("ckpt-") && (name.ends_with("-proxy") || name.ends_with("-broker")));
 }
 

@@ -19,9 +19,13 @@ namespace ckpt::tools {
 
 Result<> Proxies::start(const Request &r) {
   DeviceChoice choice = r.device ? DeviceChoice{{r.api, {*r.device}}} : choice_;
-  std::vector<std::string> command = proxy_command(r.api, choice);
+  // The calls of a program whose CUDA devices were on another node at its start, and may be here.
+  bool calls = r.api == "cuda-server";
+  std::string api = calls ? "cuda" : r.api;
+  std::vector<std::string> command = proxy_command(api, choice);
+  if (calls && !is_remote(choice)) command.push_back("--calls");
   if (command.empty())
-    return fail_with_hint(fmt::format("no proxy for the API \"{}\" was found", r.api),
+    return fail_with_hint(fmt::format("no proxy for the API \"{}\" was found", api),
                           "the installation of ckpt is incomplete; install it again");
   CKPT_TRY(auto control, socket_pair());
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/client.h"
 
+#include <mutex>
 #include <set>
 #include <string>
 
 #include "common/base/log.h"
+#include "remote/cuda/client/memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -29,60 +31,15 @@ CUresult ready() {
 }
 void set_ready() { initialised = true; }
 
-Ledger &ledger() {
-  static Ledger *const kLedger = new Ledger;
-  return *kLedger;
+u64 owner_of(Kind made, u64 first, u64 context) {
+  if (made == Kind::Context || made == Kind::Pool) return 0;
+  Kind kind = kind_of(first);
+  bool code = kind == Kind::Module || kind == Kind::Library || kind == Kind::Kernel;
+  return code ? first : context;
 }
 
-void Ledger::add(u64 number, u64 context) {
-  std::lock_guard lock(mutex_);
-  contexts_.emplace(number, context);
-}
-
-void Ledger::end(u64 number) {
-  std::lock_guard lock(mutex_);
-  contexts_.erase(number);
-  devices_.erase(number);
-}
-
-void Ledger::end_all_of(u64 context) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(contexts_, [&](const auto &o) {
-    return o.second == context && kind_of(o.first) != Kind::Context &&
-           kind_of(o.first) != Kind::Library && kind_of(o.first) != Kind::Kernel;
-  });
-}
-
-bool Ledger::lives(u64 number) const {
-  std::lock_guard lock(mutex_);
-  return contexts_.contains(number);
-}
-
-std::optional<u64> Ledger::context_of(u64 number) const {
-  std::lock_guard lock(mutex_);
-  auto found = contexts_.find(number);
-  return found == contexts_.end() ? std::nullopt : std::optional(found->second);
-}
-
-void Ledger::set_device(u64 context, CUdevice device) {
-  std::lock_guard lock(mutex_);
-  devices_[context] = device;
-}
-
-std::optional<CUdevice> Ledger::device_of(u64 context) const {
-  std::lock_guard lock(mutex_);
-  auto found = devices_.find(context);
-  return found == devices_.end() ? std::nullopt : std::optional(found->second);
-}
-
-bool Ledger::knows_shape(u64 shape) const {
-  std::lock_guard lock(mutex_);
-  return shapes_.contains(shape);
-}
-
-void Ledger::add_shape(u64 shape) {
-  std::lock_guard lock(mutex_);
-  shapes_.insert(shape);
+void object_ended(u64 number) {
+  for (u64 ended : ledger().end(number)) memory().forget_of(ended);
 }
 
 bool kernel_failed() { return failed.load(std::memory_order_relaxed); }
@@ -96,6 +53,14 @@ bool can_send(u64 stream) {
   u64 context = current_context();
   if (kernel_failed() || context == 0) return false;
   return stream <= kSpecialStreams || ledger().context_of(stream) == context;
+}
+
+Failure device_failure(std::string what, CUresult e) {
+  if (link().lost() != CUDA_SUCCESS)
+    return fail("the connection to the device is lost: {}", link().why_lost());
+  const char *name = nullptr;
+  (void)entry_cuGetErrorName(e, &name);
+  return fail("{}: {}", what, name ? name : "unknown error");
 }
 
 CUresult refuse(const char *entry, const char *why) {

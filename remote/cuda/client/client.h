@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the entries of the client have in common: whether a call can be made, what the thread's
-// context is, which objects live, and the call of a line of cuda.api.
+// context is, and the call of a line of cuda.api.
 #pragma once
 
-#include <mutex>
-#include <optional>
 #include <tuple>
-#include <unordered_map>
-#include <unordered_set>
 
+#include "remote/cuda/client/ledger.h"
 #include "remote/cuda/client/link.h"
 #include "remote/cuda/codec.h"
 
@@ -22,30 +19,6 @@ void set_ready();
 // The number of the thread's current context; 0: none.
 u64 current_context();
 
-// The ledger: the objects that live, by their numbers. Thread-safe.
-class Ledger {
- public:
-  void add(u64 number, u64 context);
-  void end(u64 number);
-  // Ends everything that was made in the context; not the context itself.
-  void end_all_of(u64 context);
-  bool lives(u64 number) const;
-  // The context that was current when it was made; no value: it does not live.
-  std::optional<u64> context_of(u64 number) const;
-  void set_device(u64 context, CUdevice device);
-  std::optional<CUdevice> device_of(u64 context) const;
-  // Whether a launch of this shape has succeeded before, so that another one cannot be wrong.
-  bool knows_shape(u64 shape) const;
-  void add_shape(u64 shape);
-
- private:
-  mutable std::mutex mutex_;
-  std::unordered_map<u64, u64> contexts_;  // of all objects
-  std::unordered_map<u64, CUdevice> devices_;
-  std::unordered_set<u64> shapes_;
-};
-Ledger &ledger();
-
 // A kernel has failed: no call may go one way any more, because each one now returns the error.
 bool kernel_failed();
 CUresult note_error(CUresult e);
@@ -57,11 +30,50 @@ inline CUresult ask(Op op, const Writer &arguments, Bytes *results = nullptr) {
   return note_error(link().ask(number(op), current_context(), {arguments.bytes()}, results));
 }
 
+// Why a call of ours has failed: what was to be done, or that the connection is lost.
+Failure device_failure(std::string what, CUresult e);
+
+// Another driver and other devices answer from now on.
+void forget_what_devices_said();
+
+// Sends the parts of code that this server does not have yet.
+void send_parts(const LoadedCode &code);
+
 // A warning that names an entry, once.
 CUresult refuse(const char *entry, const char *why);
 
 // Whether the work of an entry of the driver that needs a stream can be sent one way.
 bool can_send(u64 stream);
+
+// The object has ended, on the server as well.
+void object_ended(u64 number);
+
+// The arguments that a rule of the ledger looks at.
+template <class T>
+u64 handle_in(T v) {
+  if constexpr (Handle<T>) return number_of(v);
+  return 0;
+}
+template <class... A>
+u64 first_handle(A... a) {
+  u64 first = 0;
+  ((first = first ? first : handle_in(a)), ...);
+  return first;
+}
+// As the server has it: what is found in code belongs to it, anything else to the context.
+u64 owner_of(Kind made, u64 first, u64 context);
+
+// The number of an object that is to be made; and of the one that was.
+template <class T>
+u64 number_to_make(T v) {
+  if constexpr (MadeOut<T>) return v ? ledger().new_number(kKindOf<std::remove_pointer_t<T>>) : 0;
+  return 0;
+}
+template <class T>
+u64 number_made(T v) {
+  if constexpr (MadeOut<T>) return v ? number_of(*v) : 0;
+  return 0;
+}
 
 template <u16 Number, class F>
 struct Asked;
@@ -71,16 +83,28 @@ struct Asked<Number, CUresult (*)(A...)> {
   static CUresult call(A... a) {
     if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
     Writer w;
-    (put_argument(w, a), ...);
+    (put_argument(w, a, number_to_make(a)), ...);
     Bytes results;
     CUresult e = note_error(link().ask(Number, current_context(), {w.bytes()}, &results));
     if (e != CUDA_SUCCESS) return e;
     Reader r(results);
     take_results(r, std::tuple<A...>(a...), std::index_sequence_for<A...>{});
-    return r.done() ? e : link().malformed();
+    if (!r.done()) return link().malformed();
+    if constexpr ((MadeOut<A> || ...)) add_to_ledger(a...);
+    return e;
   }
 
  private:
+  static void add_to_ledger(A... a) {
+    Writer w;
+    (put_argument(w, a, number_made(a)), ...);
+    u64 context = current_context(), first = first_handle(a...);
+    auto add = [&](u64 made) {
+      if (made != 0)
+        ledger().add(made, owner_of(kind_of(made), first, context), {Number, context, w.take()});
+    };
+    (add(number_made(a)), ...);
+  }
   template <size_t... I>
   static void take_results([[maybe_unused]] Reader &r, [[maybe_unused]] const std::tuple<A...> &all,
                            std::index_sequence<I...>) {
@@ -95,8 +119,6 @@ struct Asked<Number, CUresult (*)(A...)> {
     } else {
       take_result(r, v);
     }
-    if constexpr (MadeOut<T>)
-      if (v) ledger().add(number_of(*v), current_context());
   }
 };
 
@@ -108,7 +130,36 @@ template <u16 Number, class First, class... A>
 struct Ended<Number, CUresult (*)(First, A...)> {
   static CUresult call(First first, A... a) {
     CUresult e = Asked<Number, CUresult (*)(First, A...)>::call(first, a...);
-    if (e == CUDA_SUCCESS) ledger().end(number_of(first));
+    if (e == CUDA_SUCCESS) object_ended(number_of(first));
+    return e;
+  }
+};
+
+// As Asked; sets something to the value of argument Value. Other arguments say what it is: a
+// property of an object, else of a device, else of the current context.
+template <u16 Number, class F, size_t Value>
+struct Set;
+
+template <u16 Number, class First, class... A, size_t Value>
+struct Set<Number, CUresult (*)(First, A...), Value> {
+  static CUresult call(First first, A... a) {
+    CUresult e = Asked<Number, CUresult (*)(First, A...)>::call(first, a...);
+    if (e != CUDA_SUCCESS) return e;
+    Writer key, arguments;
+    size_t i = 0;
+    u64 of = 0, context = current_context();
+    auto note = [&](auto v) {
+      put_argument(arguments, v, 0);
+      if (i++ == Value) return;
+      put_argument(key, v, 0);
+      of = of ? of : handle_in(v);
+    };
+    note(first);
+    (note(a), ...);
+    constexpr bool of_device = std::is_same_v<First, CUdevice>;
+    if (of == 0 && !of_device) key.put(of = context);
+    key.put(Number);
+    ledger().set(of, std::string(text(key.bytes())), {Number, context, arguments.take()});
     return e;
   }
 };
@@ -124,7 +175,7 @@ struct Sent<Number, CUresult (*)(A...)> {
     if (kernel_failed() || !(cannot_be_wrong(a) && ...))
       return Asked<Number, CUresult (*)(A...)>::call(a...);
     Writer w;
-    (put_argument(w, a), ...);
+    (put_argument(w, a, 0), ...);
     link().send(Number, current_context(), {w.bytes()});
     return CUDA_SUCCESS;
   }
@@ -162,6 +213,8 @@ struct PerThread<Fn> {
 #define WAITS(n, symbol, type) ASKED(n, symbol, type)
 #define ENDS(n, symbol, type) inline constexpr type entry_##symbol = &Ended<n, type>::call;
 #define SENT(n, symbol, type) inline constexpr type entry_##symbol = &Sent<n, type>::call;
+#define SETS(n, symbol, type, value) \
+  inline constexpr type entry_##symbol = &Set<n, type, value>::call;
 #define HANDED(n, symbol, type)                               \
   inline constexpr type ask_##symbol = &Asked<n, type>::call; \
   std::remove_pointer_t<type> entry_##symbol;
@@ -175,6 +228,7 @@ struct PerThread<Fn> {
 #undef WAITS
 #undef ENDS
 #undef SENT
+#undef SETS
 #undef HANDED
 #undef HANDED_END
 #undef OURS

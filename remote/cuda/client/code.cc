@@ -2,9 +2,6 @@
 //
 // Device code. A part (a container of a fat binary, a cubin, a text of PTX) is sent once; its
 // number is its hash.
-#include <unordered_set>
-
-#include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "fatbin/image.h"
 #include "remote/cuda/client/client.h"
@@ -13,15 +10,11 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-u64 send_part(ByteView bytes) {
-  static std::mutex mutex;
-  static auto *const kSent = new std::unordered_set<u64>;
-  u64 hash = fnv1a(text(bytes), fnv1a("part") ^ bytes.size());
-  std::lock_guard lock(mutex);
-  if (!kSent->insert(hash).second) return hash;
+Bytes load_arguments(const LoadedCode &code, u64 wanted) {
   Writer w;
-  link().send(number(Op::Code), current_context(), {w.put(hash).bytes(), bytes});
-  return hash;
+  w.put(wanted).put(code.form()).put(static_cast<u32>(code.parts().size()));
+  for (const CodePart &p : code.parts()) w.put(p.number);
+  return w.take();
 }
 
 CUresult load(const void *code, bool library, u64 &out) {
@@ -32,18 +25,23 @@ CUresult load(const void *code, bool library, u64 &out) {
     log::warn("device code cannot be read: {}", image.error().what);
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  Writer w;
-  w.put(u8{library}).put(image->form()).put(static_cast<u32>(image->containers().size()));
+  std::vector<CodePart> parts;
   for (const fatbin::Container &c : image->containers()) {
     if (c.bytes > kMaxBody - 4096)
       return refuse("a fat binary of more than 64 MiB", "it does not fit into one message");
-    w.put(send_part(view(reinterpret_cast<const void *>(c.at), c.bytes)));
+    parts.push_back(keep_part(view(reinterpret_cast<const void *>(c.at), c.bytes)));
   }
+  auto kept = std::make_shared<LoadedCode>(image->form(), std::move(parts));
+  u64 context = current_context();
+  Bytes arguments =
+      load_arguments(*kept, ledger().new_number(library ? Kind::Library : Kind::Module));
+  send_parts(*kept);
   Bytes reply;
-  CUresult e = ask(Op::Load, w, &reply);
+  CUresult e = note_error(link().ask(number(Op::Load), context, {arguments}, &reply));
   if (e != CUDA_SUCCESS) return e;
   out = Reader(reply).get<u64>();
-  ledger().add(out, current_context());
+  LedgerCall call{number(Op::Load), context, load_arguments(*kept, out)};
+  ledger().add(out, library ? 0 : context, std::move(call), std::move(kept));
   return e;
 }
 
@@ -64,7 +62,7 @@ CUresult variable(u64 owner, const char *name, CUdeviceptr *out, size_t *bytes) 
   if (e != CUDA_SUCCESS) return e;
   Reader r(reply);
   u64 p = r.get<u64>(), n = r.get<u64>();
-  memory().add_placed(p, n, current_context());
+  memory().add_placed(p, n, current_context(), owner);
   if (out) *out = p;
   if (bytes) *bytes = n;
   return e;
@@ -98,6 +96,15 @@ CUresult note_name(CUresult e, const void *function, const char *name) {
 }
 
 }  // namespace
+
+void send_parts(const LoadedCode &code) {
+  for (const CodePart &p : code.parts()) {
+    if (!link().sends_first(p.number)) continue;
+    Writer w;
+    ByteView bytes = ByteView(*p.bytes).first(p.bytes->size() - 1);
+    link().send(number(Op::Code), current_context(), {w.put(p.number).bytes(), bytes});
+  }
+}
 
 CUresult entry_cuModuleLoadData(CUmodule *out, const void *code) { return load_module(out, code); }
 

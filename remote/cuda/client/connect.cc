@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the link finds the server: through the session keeper, which starts ckpt-remote-proxy. That
-// process connects to ckpt-devd. Without TLS it passes its socket on; otherwise it stands between,
-// so that neither TLS nor the user's key is in the program.
+// How the link finds a server and leaves it: through the session keeper. For devices of another
+// node the keeper starts ckpt-remote-proxy, which connects to ckpt-devd. Without TLS that process
+// passes its socket on; otherwise it stands between, so that neither TLS nor the user's key is in
+// the program. For devices of this node the keeper starts a server here.
 #include <fcntl.h>
+#include <sys/random.h>
 #include <unistd.h>
 
-#include "agent/participant/participant.h"
 #include "agent/protocol.h"
 #include "common/ipc/unix_socket.h"
 #include "remote/cuda/client/link.h"
@@ -18,32 +19,106 @@ using protocol::Type;
 
 constexpr std::chrono::seconds kTimeout{60};
 
-Result<UniqueFd> ask_keeper() {
-  std::string session = agent::session_socket();
+Result<Message> ask_keeper(UniqueFd &socket, const std::string &session, Type type,
+                           const Writer &body, std::span<const int> files = {}) {
   if (session.empty()) return fail_with_hint("no session", "start the program with ckpt-run");
-  CKPT_TRY(UniqueFd socket, connect_unix(session));
+  CKPT_TRY(socket, connect_unix(session));
   CKPT_CHECK(set_receive_timeout(socket.get(), kTimeout));
-  UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  CKPT_CHECK(send_message(socket.get(), static_cast<u16>(type), body.bytes(), files));
+  CKPT_TRY(std::optional<Message> answer, receive_message(socket.get()));
+  if (!answer)
+    return fail("the process that connects to the device has ended; its own message says why");
+  if (answer->type != static_cast<u16>(Type::Ok)) return fail("{}", answer->reader().str());
+  return std::move(*answer);
+}
+
+Writer with_version() {
+  Writer w;
+  w.put(protocol::kVersion);
+  return w;
+}
+
+Result<UniqueFd> start_server(const std::string &session) {
+  UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC)), socket;
   bool closed = ::fcntl(STDERR_FILENO, F_GETFD) < 0;
   int streams[] = {null.get(), closed ? null.get() : STDERR_FILENO};
-  Writer w;
-  w.put(protocol::kVersion).str("cuda");
-  CKPT_CHECK(send_message(socket.get(), static_cast<u16>(Type::ProxyWanted), w.bytes(), streams));
-  CKPT_TRY(std::optional<Message> answer, receive_message(socket.get()));
-  if (!answer) return fail("ckpt-remote-proxy has ended; its own message says why");
-  if (answer->type != static_cast<u16>(Type::Ok)) return fail("{}", answer->reader().str());
-  if (!answer->fds.empty()) return std::move(answer->fds[0]);
+  CKPT_TRY(Message answer, ask_keeper(socket, session, Type::ProxyWanted,
+                                      with_version().str("cuda-server"), streams));
+  if (!answer.fds.empty()) return std::move(answer.fds[0]);
   CKPT_CHECK(set_receive_timeout(socket.get(), {}));
   return socket;
 }
 
+// The connection that was parked; the keeper no longer has it.
+Result<UniqueFd> take_back(const std::string &session, u64 token) {
+  UniqueFd socket;
+  CKPT_TRY(Message answer,
+           ask_keeper(socket, session, Type::ContentsWanted, with_version().put(token)));
+  if (answer.fds.size() != 1) return fail("the session keeper has lost the connection");
+  return std::move(answer.fds[0]);
+}
+
 }  // namespace
 
-Result<> Link::open() {
-  CKPT_TRY(UniqueFd socket, ask_keeper());
-  connection_ = std::make_unique<Connection>(std::make_unique<Stream>(std::move(socket)));
-  start_threads();
+Result<> Link::open(const std::string &session) {
+  CKPT_TRY(UniqueFd socket, start_server(session));
+  {
+    std::lock_guard lock(why_mutex_);
+    why_lost_.clear();
+    lost_ = CUDA_SUCCESS;
+  }
+  parts_.clear();
+  token_ = 0;  // of a restored copy's original
+  set_socket(std::move(socket));
   return {};
+}
+
+Result<> Link::park(const std::string &session) {
+  if (lost() != CUDA_SUCCESS) return fail("the connection to the device is lost: {}", why_lost());
+  {
+    std::scoped_lock lock(mutex_, why_mutex_);
+    parking_ = true;
+    in_use_ = false;
+  }
+  // A thread that receives gets this reply, or that of another call, and is the last one.
+  constexpr auto kIdle = static_cast<u16>(Op::Idle);
+  Bytes reply;
+  if (CUresult e = ask(kIdle, 0, {}, &reply); e != CUDA_SUCCESS)
+    return fail("the connection to the device is lost: {}", why_lost());
+  stop_receiving();
+  u64 token = 0;
+  if (::getrandom(&token, sizeof token, 0) < 0) return fail_errno("cannot get a random number");
+  int socket = connection_->stream().descriptor();
+  UniqueFd unused;
+  CKPT_TRY(Message answer, ask_keeper(unused, session, Type::ContentsKept,
+                                      with_version().put(token), std::span(&socket, 1)));
+  token_ = token;
+  set_socket({});
+  return {};
+}
+
+Result<> Link::reopen(const std::string &session) {
+  if (connected()) {  // it was not parked after all
+    std::lock_guard lock(mutex_);
+    parking_ = false;
+    arrived_.notify_all();
+    return {};
+  }
+  CKPT_TRY(UniqueFd socket, take_back(session, std::exchange(token_, 0)));
+  set_socket(std::move(socket));
+  return {};
+}
+
+Result<> Link::abandon(const std::string &session) {
+  CKPT_TRY(UniqueFd socket, take_back(session, std::exchange(token_, 0)));
+  return {};
+}
+
+void Link::close() {
+  if (!connected()) return;
+  connection_->stream().shut_down();
+  stop_receiving();
+  set_socket({});
 }
 
 }  // namespace ckpt::remote::cuda

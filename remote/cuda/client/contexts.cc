@@ -21,6 +21,13 @@ bool is_context(CUcontext c) {
   return kind_of(number_of(c)) == Kind::Context && ledger().lives(number_of(c));
 }
 
+// The context has ended or is empty again.
+void end_contents_of(u64 context) {
+  if (context == 0) return;
+  memory().release_all(context);
+  for (u64 ended : ledger().end_all_of(context)) memory().forget_of(ended);
+}
+
 CUresult device_of(u64 context, CUdevice *out) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   std::optional<CUdevice> device = ledger().device_of(context);
@@ -51,8 +58,7 @@ CUresult entry_cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *parameters, uns
 CUresult entry_cuCtxDestroy_v2(CUcontext context) {
   CUresult e = ask_cuCtxDestroy_v2(context);
   if (e != CUDA_SUCCESS) return e;
-  memory().release_all(number_of(context));
-  ledger().end_all_of(number_of(context));
+  end_contents_of(number_of(context));
   if (current_context() == number_of(context)) stack().pop_back();
   return e;
 }
@@ -99,19 +105,23 @@ CUresult entry_cuCtxGetDevice_v2(CUdevice *out, CUcontext context) {
 
 CUresult entry_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
   CUresult e = ask_cuDevicePrimaryCtxRetain(out, device);
-  if (e == CUDA_SUCCESS) ledger().set_device(number_of(*out), device);
+  if (e == CUDA_SUCCESS && out) ledger().retain(number_of(*out), device);
+  return e;
+}
+
+// With its last user it ends, and all that was made in it.
+CUresult entry_cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  CUresult e = ask_cuDevicePrimaryCtxRelease_v2(device);
+  u64 context = ledger().primary_of(device);
+  if (e != CUDA_SUCCESS || context == 0 || ledger().release(context)) return e;
+  end_contents_of(context);
+  object_ended(context);
   return e;
 }
 
 CUresult entry_cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  CUcontext context = nullptr;
-  // Its number, by which its memory is known.
-  CUresult e = ask_cuDevicePrimaryCtxRetain(&context, device);
-  if (e == CUDA_SUCCESS) e = entry_cuDevicePrimaryCtxRelease_v2(device);
-  if (e == CUDA_SUCCESS) e = ask_cuDevicePrimaryCtxReset_v2(device);
-  if (e != CUDA_SUCCESS) return e;
-  memory().release_all(number_of(context));
-  ledger().end_all_of(number_of(context));
+  CUresult e = ask_cuDevicePrimaryCtxReset_v2(device);
+  if (e == CUDA_SUCCESS) end_contents_of(ledger().primary_of(device));
   return e;
 }
 

@@ -3,6 +3,7 @@
 // The start, and what devices say of themselves: asked once, as it never changes.
 #include <map>
 
+#include "agent/participant/participant.h"
 #include "common/base/log.h"
 #include "remote/cuda/client/client.h"
 #include "remote/cuda/client/participant.h"
@@ -18,13 +19,27 @@ struct Start {
 
 CUresult start() {
   CUresult e = CUDA_SUCCESS;
-  Result<> opened = join_session([] { return link().open(); });
+  Result<> opened = join_session([] { return link().open(agent::session_socket()); });
   if (!opened) {
     log::error(std::move(opened.error()).in("the CUDA devices of the other node cannot be used"));
     e = CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
-  if (opened) set_ready();
+  if (opened) {
+    link().resume();
+    set_ready();
+  }
   return e;
+}
+
+// What a driver and its devices have said.
+struct Known {
+  std::mutex mutex;
+  int version = 0;
+  std::map<std::pair<CUdevice, CUdevice_attribute>, int> attributes;
+};
+Known &what_is_known() {
+  static Known *const kKnown = new Known;
+  return *kKnown;
 }
 
 // What the device could do only together with the memory of its own node, or with entries that are
@@ -49,6 +64,13 @@ bool is_lacking(CUdevice_attribute a) {
 
 }  // namespace
 
+void forget_what_devices_said() {
+  Known &known = what_is_known();
+  std::lock_guard lock(known.mutex);
+  known.version = 0;
+  known.attributes.clear();
+}
+
 CUresult entry_cuInit(unsigned flags) {
   static Start *const kStart = new Start;
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -60,29 +82,27 @@ CUresult entry_cuInit(unsigned flags) {
 // Programs ask before cuInit, too.
 CUresult entry_cuDriverGetVersion(int *version) {
   if (CUresult e = entry_cuInit(0); e != CUDA_SUCCESS) return e;
-  static std::atomic<int> known{0};
   if (!version) return CUDA_ERROR_INVALID_VALUE;
-  if (known == 0) {
-    int asked = 0;
-    if (CUresult e = ask_cuDriverGetVersion(&asked); e != CUDA_SUCCESS) return e;
-    known = asked;
-  }
-  *version = known;
+  Known &known = what_is_known();
+  std::lock_guard lock(known.mutex);
+  if (known.version == 0)
+    if (CUresult e = ask_cuDriverGetVersion(&known.version); e != CUDA_SUCCESS) return e;
+  *version = known.version;
   return CUDA_SUCCESS;
 }
 
 CUresult entry_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  static std::mutex mutex;
-  static auto *const kKnown = new std::map<std::pair<CUdevice, CUdevice_attribute>, int>;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(mutex);
-  auto found = kKnown->find({device, attribute});
-  if (found == kKnown->end()) {
+  Known &known = what_is_known();
+  std::lock_guard lock(known.mutex);
+  auto found = known.attributes.find({device, attribute});
+  if (found == known.attributes.end()) {
     int asked = 0;
     if (CUresult e = ask_cuDeviceGetAttribute(&asked, attribute, device); e != CUDA_SUCCESS)
       return e;
-    found = kKnown->emplace(std::pair(device, attribute), is_lacking(attribute) ? 0 : asked).first;
+    if (is_lacking(attribute)) asked = 0;
+    found = known.attributes.emplace(std::pair(device, attribute), asked).first;
   }
   *value = found->second;
   return CUDA_SUCCESS;

@@ -9,6 +9,7 @@
 #include "common/api/cuda_jump.h"
 #include "common/api/cuda_table.h"
 #include "remote/cuda/client/client.h"
+#include "remote/cuda/client/gate.h"
 #include "remote/cuda/client/reasons.h"
 
 namespace ckpt::remote::cuda {
@@ -22,6 +23,17 @@ CUresult refuse_entry() {
   return refuse(symbol, reason_against(symbol));
 }
 
+// A call waits while a checkpoint has the gate closed.
+template <class F, F Entry>
+struct Gated;
+template <class... A, CUresult (*Entry)(A...)>
+struct Gated<CUresult (*)(A...), Entry> {
+  static CUresult call(A... a) {
+    Inside inside;
+    return Entry(a...);
+  }
+};
+
 // The parameters of a refused entry do not matter.
 template <CudaId I>
 inline constexpr void *(*kFunction)() = [] { return reinterpret_cast<void *>(&refuse_entry<I>); };
@@ -29,17 +41,18 @@ inline constexpr void *(*kFunction)() = [] { return reinterpret_cast<void *>(&re
 #define OURS(symbol, type)                                     \
   template <>                                                  \
   inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = \
-      [] { return reinterpret_cast<void *>(static_cast<type>(entry_##symbol)); };
+      [] { return reinterpret_cast<void *>(&Gated<type, entry_##symbol>::call); };
 #define ASKED(n, symbol, type) OURS(symbol, type)
 #define WAITS(n, symbol, type) OURS(symbol, type)
 #define ENDS(n, symbol, type) OURS(symbol, type)
 #define SENT(n, symbol, type) OURS(symbol, type)
+#define SETS(n, symbol, type, value) OURS(symbol, type)
 #define HANDED(n, symbol, type) OURS(symbol, type)
 #define HANDED_END(n, symbol, type) OURS(symbol, type)
-#define PER_THREAD(symbol, type, legacy)                                                  \
-  template <>                                                                             \
-  inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = [] {                       \
-    return reinterpret_cast<void *>(static_cast<type>(&PerThread<entry_##legacy>::call)); \
+#define PER_THREAD(symbol, type, legacy)                                                   \
+  template <>                                                                              \
+  inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = [] {                        \
+    return reinterpret_cast<void *>(&Gated<type, &PerThread<entry_##legacy>::call>::call); \
   };
 #include "remote/cuda/cuda.api"
 #undef OURS
@@ -47,6 +60,7 @@ inline constexpr void *(*kFunction)() = [] { return reinterpret_cast<void *>(&re
 #undef WAITS
 #undef ENDS
 #undef SENT
+#undef SETS
 #undef HANDED
 #undef HANDED_END
 #undef PER_THREAD
@@ -68,6 +82,12 @@ void *const *targets() {
   return kTargets;
 }
 
+// In the child of a fork.
+void forget_devices() {
+  link().forked();
+  gate().forget();
+}
+
 // Before the program can call. The libraries that it loads may call from their constructors, but
 // only after this one, on which they depend.
 [[gnu::constructor]] void fill_targets() {
@@ -75,7 +95,8 @@ void *const *targets() {
   target_##symbol = kFunction<CudaId::id_##symbol>();
 #include "common/api/cuda_entries.api"
 #undef CU_ENTRY
-  ::pthread_atfork(nullptr, nullptr, [] { link().forked(); });
+  gate();  // so that no fork meets it half made
+  ::pthread_atfork(nullptr, nullptr, forget_devices);
 }
 
 }  // namespace

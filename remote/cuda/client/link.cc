@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/link.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <thread>
 
 #include "common/base/log.h"
+#include "remote/cuda/client/own_thread.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -32,16 +32,6 @@ u32 lane() {
   return lane.number;
 }
 
-// No signal of the program is handled on a thread of ours.
-template <class F>
-void start_thread(F f) {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread(f).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 }  // namespace
 
 Link &link() {
@@ -49,14 +39,26 @@ Link &link() {
   return *kLink;
 }
 
-void Link::start_threads() {
-  start_thread([this] { send_batches(); });
-}
-
 void Link::lose(const Error &why) {
   CUresult none = CUDA_SUCCESS;
+  std::lock_guard lock(why_mutex_);
   if (!lost_.compare_exchange_strong(none, CUDA_ERROR_DEVICE_UNAVAILABLE)) return;
-  log::error("the CUDA device of the other node is lost: {}; every later call fails", why.text());
+  why_lost_ = why.text();
+  if (in_use_) log::error("the CUDA device is lost: {}; every later call fails", why_lost_);
+}
+
+std::string Link::why_lost() {
+  std::lock_guard lock(why_mutex_);
+  return why_lost_;
+}
+
+void Link::resume() {
+  std::lock_guard lock(why_mutex_);
+  in_use_ = true;
+  if (connected() && lost() == CUDA_SUCCESS) return;
+  lost_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (why_lost_.empty()) why_lost_ = "an earlier checkpoint or move has failed";
+  log::error("the CUDA device is lost: {}; every later call fails", why_lost_);
 }
 
 CUresult Link::malformed() {
@@ -69,6 +71,29 @@ void Link::forked() {
   if (connection_) ::close(connection_->stream().descriptor());
 }
 
+void Link::set_socket(UniqueFd socket) {
+  std::scoped_lock lock(send_mutex_, batch_mutex_, mutex_);
+  connection_.reset();
+  batch_ = {};
+  if (socket)
+    connection_ = std::make_unique<Connection>(std::make_unique<Stream>(std::move(socket)));
+  connected_ = connection_ != nullptr;
+  parking_ = !connected_;
+  if (connected_ && !std::exchange(sending_, true)) start_own_thread([this] { send_batches(); });
+  arrived_.notify_all();
+}
+
+void Link::stop_receiving() {
+  std::unique_lock lock(mutex_);
+  parking_ = true;
+  arrived_.wait(lock, [&] { return !receiving_; });
+}
+
+bool Link::sends_first(u64 part) {
+  std::lock_guard lock(parts_mutex_);
+  return parts_.insert(part).second;
+}
+
 void Link::add(u16 op, bool one_way, u64 context, Parts arguments) {
   CallHeader h{lane(), op, one_way, context};
   std::vector<ByteView> parts{view(&h, sizeof h)};
@@ -77,7 +102,7 @@ void Link::add(u16 op, bool one_way, u64 context, Parts arguments) {
 }
 
 void Link::send(u16 op, u64 context, Parts arguments) {
-  if (lost() != CUDA_SUCCESS || !connection_) return;
+  if (lost() != CUDA_SUCCESS || !connected()) return;
   bool wake = false, full = false;
   {
     std::lock_guard lock(batch_mutex_);
@@ -96,7 +121,7 @@ void Link::flush() {
     std::lock_guard lock(batch_mutex_);
     std::swap(batch, batch_);
   }
-  if (batch.empty()) return;
+  if (batch.empty() || !connection_) return;
   if (Result<> r = connection_->send(batch); !r) lose(r.error());
 }
 
@@ -118,8 +143,18 @@ void Link::send_batches() {
 
 CUresult Link::ask(u16 op, u64 context, Parts arguments, Bytes *results,
                    std::span<std::byte> data) {
-  if (lost() != CUDA_SUCCESS) return lost();
   Waiting w{CUDA_SUCCESS, results, data};
+  return wait_for(op, context, arguments, w);
+}
+
+CUresult Link::ask(u16 op, u64 context, Parts arguments, const TakeData &take) {
+  Waiting w{CUDA_SUCCESS, nullptr, {}, &take};
+  return wait_for(op, context, arguments, w);
+}
+
+CUresult Link::wait_for(u16 op, u64 context, Parts arguments, Waiting &w) {
+  if (lost() != CUDA_SUCCESS) return lost();
+  if (!connected()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   {
     std::lock_guard lock(mutex_);
     waiting_[lane()] = &w;
@@ -172,12 +207,7 @@ Result<> Link::take(const Connection::Received &frame) {
   if (!r.ok() || found == waiting_.end()) return fail("it sent a frame that nothing waits for");
   Waiting &w = *found->second;
   ByteView bytes = r.raw(r.left());
-  if (frame.type == Frame::CudaData) {
-    if (bytes.size() > w.data.size()) return fail("it sent more bytes than were asked for");
-    std::memcpy(w.data.data(), bytes.data(), bytes.size());
-    w.data = w.data.subspan(bytes.size());
-    return {};
-  }
+  if (frame.type == Frame::CudaData) return take_data(w, bytes);
   if (frame.type != Frame::CudaReply) return fail("it sent a frame of another protocol");
   w.status = static_cast<CUresult>(status);
   if (w.status == CUDA_SUCCESS && !w.data.empty()) return fail("it sent too few bytes");
@@ -186,11 +216,19 @@ Result<> Link::take(const Connection::Received &frame) {
   return {};
 }
 
+Result<> Link::take_data(Waiting &w, ByteView bytes) {
+  if (w.take) return (*w.take)(bytes);
+  if (bytes.size() > w.data.size()) return fail("it sent more bytes than were asked for");
+  std::memcpy(w.data.data(), bytes.data(), bytes.size());
+  w.data = w.data.subspan(bytes.size());
+  return {};
+}
+
 u64 Link::expect_host_call(HostFunction function) {
   std::lock_guard lock(mutex_);
   if (!std::exchange(listening_, true)) {
-    start_thread([this] { listen(); });
-    start_thread([this] { run_host_calls(); });
+    start_own_thread([this] { listen(); });
+    start_own_thread([this] { run_host_calls(); });
   }
   host_functions_[++last_token_] = std::move(function);
   return last_token_;
@@ -209,20 +247,18 @@ bool Link::expects_host_calls() {
 // From the first host function on, a thread receives although no call waits.
 void Link::listen() {
   std::unique_lock lock(mutex_);
-  while (lost() == CUDA_SUCCESS) {
-    if (receiving_)
+  for (;;) {
+    if (receiving_ || parking_ || lost() != CUDA_SUCCESS)
       arrived_.wait(lock);
     else
       receive_one(lock);
   }
-  arrived_.notify_all();
 }
 
 void Link::run_host_calls() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    arrived_.wait(lock, [&] { return !host_calls_.empty() || lost() != CUDA_SUCCESS; });
-    if (lost() != CUDA_SUCCESS) return;
+    arrived_.wait(lock, [&] { return !host_calls_.empty() && lost() == CUDA_SUCCESS; });
     u64 token = host_calls_.front();
     host_calls_.pop_front();
     auto found = host_functions_.find(token);

@@ -6,6 +6,9 @@
 // the library, the sender, sends the batch; while it does, further calls gather. A synchronous call
 // sends what has gathered together with itself, and waits: one of the threads that wait receives,
 // for all of them.
+//
+// A link outlives the servers at its other end. For a checkpoint it is parked: the session keeper
+// keeps the connection, and the server waits, with all that the program has there.
 #pragma once
 
 #include <atomic>
@@ -15,7 +18,9 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "remote/connection.h"
 #include "remote/cuda/handles.h"
@@ -27,8 +32,22 @@ class Link {
  public:
   using Parts = std::initializer_list<ByteView>;
 
-  // Asks the session's keeper for a connection to the chosen devices.
-  Result<> open();
+  // Asks the session's keeper for a connection to a new server with the chosen devices.
+  Result<> open(const std::string &session);
+  // Hands the connection to the keeper; no call may be under way.
+  Result<> park(const std::string &session);
+  // Takes back the connection that was parked, or ends the server there.
+  Result<> reopen(const std::string &session);
+  Result<> abandon(const std::string &session);
+  // Ends the server, in any state; no call may be under way.
+  void close();
+  bool parked() const { return token_ != 0; }
+  bool connected() const { return connected_.load(std::memory_order_acquire); }
+  // Calls of the program come again. Without a connection each one fails.
+  void resume();
+  // Why the connection is lost; empty: it is not.
+  std::string why_lost();
+
   // Why no call can be carried out any more; CUDA_SUCCESS: they can.
   CUresult lost() const { return lost_.load(std::memory_order_relaxed); }
 
@@ -37,6 +56,11 @@ class Link {
   // Waits for the reply. `data`: where the bytes of frames CudaData go, which must be as many.
   CUresult ask(u16 op, u64 context, Parts arguments, Bytes *results = nullptr,
                std::span<std::byte> data = {});
+  // The same; `take` gets the bytes of each such frame instead. Its error ends the connection.
+  using TakeData = std::function<Result<>(ByteView)>;
+  CUresult ask(u16 op, u64 context, Parts arguments, const TakeData &take);
+  // True once for each part of device code that this server does not have yet.
+  bool sends_first(u64 part);
 
   // Runs `function` when the server says so, on a thread of this library.
   using HostFunction = std::function<void()>;
@@ -54,25 +78,42 @@ class Link {
     CUresult status = CUDA_SUCCESS;
     Bytes *results;
     std::span<std::byte> data;
+    const TakeData *take = nullptr;
     bool done = false;
   };
+  CUresult wait_for(u16 op, u64 context, Parts arguments, Waiting &w);
+  Result<> take_data(Waiting &w, ByteView bytes);
+  // From now on frames come through this socket, if it is valid.
+  void set_socket(UniqueFd socket);
+  // No thread uses the connection any more.
+  void stop_receiving();
   void add(u16 op, bool one_way, u64 context, Parts arguments);
   void flush();
   void send_batches();
-  void start_threads();
   void receive_one(std::unique_lock<std::mutex> &lock);
   Result<> take(const Connection::Received &frame);
   void listen();
   void run_host_calls();
   void lose(const Error &why);
 
+  // Replaced with send_mutex_ and mutex_ held, and while no thread receives.
   std::unique_ptr<Connection> connection_;
+  std::atomic<bool> connected_{false};
   std::atomic<CUresult> lost_{CUDA_SUCCESS};
+  std::mutex why_mutex_;  // guards what follows
+  std::string why_lost_;
+  bool in_use_ = false;  // by the program
+
+  std::mutex parts_mutex_;
+  std::unordered_set<u64> parts_;  // of device code, which this server has
+
+  u64 token_ = 0;  // under which the keeper has the connection
 
   std::mutex batch_mutex_;  // guards what follows
   std::condition_variable gathered_;
   Connection::Batch batch_;
   bool sender_sleeps_ = false;
+  bool sending_ = false;  // the sender was started
 
   std::mutex send_mutex_;  // held while a batch is sent; taken before batch_mutex_
 
@@ -85,6 +126,7 @@ class Link {
   std::unordered_map<u64, HostFunction> host_functions_;
   std::deque<u64> host_calls_;  // to be run now
   bool listening_ = false;
+  bool parking_ = false;  // no thread begins to receive, except for its own reply
 };
 
 // Never destroyed: the CUDA runtime calls the driver after main() has returned.

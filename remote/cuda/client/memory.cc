@@ -105,7 +105,7 @@ CUresult Memory::allocate(u64 context, u64 bytes, u64 &out) {
   u64 all = reserved(bytes);
   CUresult e =
       bytes <= kSmallBytes ? take_small(context, *device, all, out) : map_block(all, *device, out);
-  if (e == CUDA_SUCCESS) all_[out] = {out, bytes, context, *device, ++last_id_, true};
+  if (e == CUDA_SUCCESS) all_[out] = {out, bytes, context, *device, ++last_id_, 0, false};
   return e;
 }
 
@@ -124,7 +124,7 @@ void Memory::give(const Allocation &a) {
 bool Memory::release(u64 base) {
   std::lock_guard lock(mutex_);
   auto found = all_.find(base);
-  if (found == all_.end() || !found->second.in_arena) return false;
+  if (found == all_.end() || found->second.owner != 0) return false;
   give(found->second);
   all_.erase(found);
   return true;
@@ -134,24 +134,61 @@ void Memory::release_all(u64 context) {
   std::lock_guard lock(mutex_);
   for (auto i = all_.begin(); i != all_.end();) {
     bool of_it = i->second.context == context;
-    if (of_it && i->second.in_arena) give(i->second);
+    if (of_it && i->second.owner == 0) give(i->second);
     i = of_it ? all_.erase(i) : std::next(i);
   }
   small_.erase(context);
 }
 
-void Memory::add_placed(u64 base, u64 bytes, u64 context) {
+void Memory::add_placed(u64 base, u64 bytes, u64 context, u64 owner) {
   CUdevice device = ledger().device_of(context).value_or(0);
   std::lock_guard lock(mutex_);
-  all_[base] = {base, bytes, context, device, ++last_id_, false};
+  all_.try_emplace(base, Allocation{base, bytes, context, device, ++last_id_, owner, false});
 }
 
-bool Memory::remove_placed(u64 base) {
+void Memory::forget_of(u64 owner) {
+  if (Kind kind = kind_of(owner); kind != Kind::Module && kind != Kind::Library) return;
+  std::lock_guard lock(mutex_);
+  std::erase_if(all_, [&](const auto &a) { return a.second.owner == owner; });
+}
+
+bool Memory::exclude(u64 base, bool excluded) {
   std::lock_guard lock(mutex_);
   auto found = all_.find(base);
-  if (found == all_.end() || found->second.in_arena) return false;
-  all_.erase(found);
+  if (found == all_.end()) return false;
+  found->second.excluded = excluded;
   return true;
+}
+
+std::vector<Memory::Block> Memory::blocks() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Block> all;
+  for (const auto &[context, blocks] : small_)
+    for (const auto &[base, free] : blocks)
+      all.push_back({base, kBlockBytes, context, ledger().device_of(context).value_or(0), false});
+  for (const auto &[base, a] : all_)
+    if (a.owner == 0 && a.bytes > kSmallBytes)
+      all.push_back({base, reserved(a.bytes), a.context, a.device, a.excluded});
+  return all;
+}
+
+Result<> Memory::make_again() {
+  if (arena_ == 0) return {};
+  u64 got = 0;
+  if (CUresult e = reserve_there(arena_, arena_bytes_, got); e != CUDA_SUCCESS || got != arena_)
+    return device_failure(
+        fmt::format(
+            "the device cannot reserve the addresses of the program's memory, {:#x} to {:#x}",
+            arena_, arena_ + arena_bytes_),
+        e);
+  for (const Block &b : blocks()) {
+    Writer w;
+    w.put(b.base).put(b.bytes).put(i32{b.device});
+    if (CUresult e = link().ask(number(Op::Map), 0, {w.bytes()}); e != CUDA_SUCCESS)
+      return device_failure(
+          fmt::format("the device has no {} MiB for the program's memory", b.bytes >> 20), e);
+  }
+  return {};
 }
 
 std::optional<Allocation> Memory::find(u64 address) const {

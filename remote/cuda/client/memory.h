@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "common/base/result.h"
 #include "common/base/spans.h"
 #include "remote/cuda/client/client.h"
 
@@ -20,7 +21,8 @@ struct Allocation {
   u64 context = 0;
   CUdevice device = 0;
   u64 id = 0;
-  bool in_arena = true;  // else the driver has placed it
+  u64 owner = 0;          // the number of the code whose variable it is; 0: it is of the arena
+  bool excluded = false;  // its contents need not be saved
 };
 
 class Memory {
@@ -30,15 +32,28 @@ class Memory {
   bool release(u64 base);
   // Of a context that has ended.
   void release_all(u64 context);
-  // What the driver has placed: a variable, or stream-ordered memory.
-  void add_placed(u64 base, u64 bytes, u64 context);
-  bool remove_placed(u64 base);
+  // A variable of the code `owner`, which the driver has placed.
+  void add_placed(u64 base, u64 bytes, u64 context, u64 owner);
+  void forget_of(u64 owner);
 
   std::optional<Allocation> find(u64 address) const;
   // Whether these bytes are of one allocation.
   bool holds(u64 address, u64 bytes) const;
   // Whether the address is of the arena, or of an allocation.
   bool is_device(u64 address) const;
+  // False: no allocation begins there.
+  bool exclude(u64 base, bool excluded);
+
+  // The parts of the arena with physical memory behind them.
+  struct Block {
+    u64 base, bytes;
+    u64 context;
+    CUdevice device;
+    bool excluded;
+  };
+  std::vector<Block> blocks() const;
+  // On another server: reserves the arena at the same addresses, and maps the blocks.
+  Result<> make_again();
 
  private:
   CUresult open_arena();

@@ -72,18 +72,6 @@ CUresult settle(u64 context) {
   return note_error(link().ask(number(Op::Settle), context, {}, &none));
 }
 
-CUresult allocate_in_order(CUdeviceptr *out, u64 bytes, u64 pool, CUstream stream) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  Writer w;
-  Bytes reply;
-  CUresult e = ask(Op::AllocateInOrder, w.put(bytes).put(pool).put(number_of(stream)), &reply);
-  if (e != CUDA_SUCCESS) return e;
-  *out = Reader(reply).get<u64>();
-  memory().add_placed(*out, bytes, current_context());
-  return e;
-}
-
 }  // namespace
 
 CUresult entry_cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) { return allocate(out, bytes); }
@@ -105,8 +93,7 @@ CUresult entry_cuMemFree_v2(CUdeviceptr p) {
   std::optional<Allocation> a = memory().find(p);
   if (!a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
   CUresult e = settle(a->context);
-  if (memory().release(p)) return e;
-  return e == CUDA_SUCCESS ? entry_cuMemFreeAsync(p, nullptr) : e;
+  return memory().release(p) ? e : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p) {
@@ -118,29 +105,26 @@ CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevic
   return CUDA_SUCCESS;
 }
 
+// Stream-ordered memory is of the arena, too, so that it can move to another device with its
+// addresses. It is there at once, and given back when the stream has got so far.
 CUresult entry_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
-  return allocate_in_order(out, bytes, 0, stream);
+  u64 number = number_of(stream);
+  if (number > kSpecialStreams && !ledger().lives(number)) return CUDA_ERROR_INVALID_HANDLE;
+  return allocate(out, bytes);
 }
 
 CUresult entry_cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
                                        CUstream stream) {
-  if (!pool) return CUDA_ERROR_INVALID_VALUE;
-  return allocate_in_order(out, bytes, number_of(pool), stream);
+  if (!ledger().lives(number_of(pool))) return CUDA_ERROR_INVALID_VALUE;
+  return entry_cuMemAllocAsync(out, bytes, stream);
 }
 
-// Blocks cannot be freed in the order of a stream, so that memory of cuMemAlloc waits for it.
 CUresult entry_cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   std::optional<Allocation> a = memory().find(p);
-  if (!a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
-  if (a->in_arena) {
-    CUresult e = entry_cuStreamSynchronize(stream);
-    memory().release(p);
-    return e;
-  }
-  Writer w;
-  CUresult e = ask(Op::FreeInOrder, w.put(u64{p}).put(number_of(stream)));
-  if (e == CUDA_SUCCESS) memory().remove_placed(p);
+  if (!a || a->base != p || a->owner != 0) return CUDA_ERROR_INVALID_VALUE;
+  CUresult e = entry_cuStreamSynchronize(stream);
+  memory().release(p);
   return e;
 }
 

@@ -1,33 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The verbs of the life cycle. The program's memory holds all but the contents of device memory:
+// the ledger says how to make the objects again, on whatever device.
 #include "remote/cuda/client/participant.h"
 
+#include <dlfcn.h>
+
 #include "agent/participant/participant.h"
-#include "remote/cuda/client/link.h"
+#include "common/base/log.h"
+#include "remote/cuda/client/contents.h"
+#include "remote/cuda/client/event_times.h"
+#include "remote/cuda/client/gate.h"
+#include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/quiesce.h"
+#include "remote/cuda/client/replay.h"
+#include "remote/cuda/client/requirements.h"
 
 namespace ckpt::remote::cuda {
 namespace {
 
-constexpr const char *kBlocker =
-    "it uses a CUDA device of another node, which cannot be checkpointed yet; a program on an "
-    "OpenCL device of another node, or on CUDA devices of this one, can be";
+std::string own_path() {
+  static const int kHere = 0;
+  Dl_info info{};
+  return ::dladdr(&kHere, &info) != 0 && info.dli_fname ? info.dli_fname : "";
+}
+
+void append_code_obstacles(std::vector<std::string> &blockers) {
+  for (const Ledger::Object &o : ledger().objects()) {
+    if (!o.code || o.code->needs().obstacle.empty()) continue;
+    const CodeNeeds &n = o.code->needs();
+    blockers.push_back(
+        fmt::format("the code with the kernel \"{}\" cannot be saved: {}", n.kernel, n.obstacle));
+  }
+}
 
 class RemoteCuda final : public agent::Participant {
  public:
   const char *name() const override { return "cuda"; }
-  void preflight(std::vector<std::string> &blockers) override { blockers.emplace_back(kBlocker); }
-  Result<> quiesce(std::chrono::steady_clock::time_point) override { return refusal(); }
-  Result<> save(agent::Sink &) override { return refusal(); }
-  std::string requirements() override { return "{}"; }
-  Result<> detach() override { return refusal(); }
-  Result<> attach_again() override { return {}; }
-  Result<> attach(const std::string &) override { return refusal(); }
-  Result<> load(agent::Source &) override { return refusal(); }
-  void resume() override {}
-  bool exclude(const void *) override { return false; }
-  void forked() override { link().forked(); }
+  bool answers_for(std::string_view path) const override { return path == path_; }
+  Calls calls() override {
+    agent::Gate::Entered e = gate().entered();
+    return {e.count, e.last, e.copied};
+  }
+
+  void preflight(std::vector<std::string> &blockers) override {
+    if (link().lost() != CUDA_SUCCESS)
+      blockers.push_back("its CUDA device is lost, with the contents: " + link().why_lost());
+    else if (kernel_failed())
+      blockers.push_back("a kernel of it has failed, so that every call returns that error");
+    else
+      append_code_obstacles(blockers);
+  }
+
+  Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
+    gate().close();
+    CKPT_CHECK(quiesce_devices(deadline));
+    devices_ = read_devices();
+    return {};
+  }
+
+  Result<> save(agent::Sink &sink) override {
+    note_event_times();
+    return save_contents(sink);
+  }
+  std::string requirements() override { return requirements_as_json(devices_); }
+  void devices(std::vector<std::string> &all) override {
+    for (const KnownDevice &d : link().connected() ? read_devices() : devices_)
+      if (d.used) all.push_back(d.name);
+  }
+  std::string place() const override {
+    std::string only;
+    for (const KnownDevice &d : devices_)
+      if (d.used) only = only.empty() ? d.uuid : "several";
+    return only == "several" ? "" : only;
+  }
+
+  // What attach() has connected to has nothing that another attach() would not make again.
+  Result<> detach() override {
+    if (!attached_) return link().park(agent::session_socket());
+    link().close();
+    attached_ = false;
+    return {};
+  }
+  void release_devices() override {
+    if (!link().parked()) return;
+    if (Result<> r = link().abandon(agent::session_socket()); !r) log::warn("{}", r.error().what);
+  }
+  Result<> attach_again() override { return link().reopen(agent::session_socket()); }
+
+  Result<> attach(const std::string &session) override {
+    Result<> r = make_again(session);
+    attached_ = r.has_value();
+    if (!r) link().close();
+    return r;
+  }
+  std::chrono::milliseconds compiled() const override { return compiled_; }
+  Result<> load(agent::Source &source) override { return load_contents(source); }
+
+  void resume() override {
+    attached_ = false;
+    link().resume();
+    gate().open();
+  }
+
+  bool exclude(const void *handle) override { return memory().exclude(number_of(handle), true); }
+  bool include(const void *handle) override { return memory().exclude(number_of(handle), false); }
+  void forked() override {
+    link().forked();
+    gate().forget();
+  }
 
  private:
-  static Failure refusal() { return fail("{}", kBlocker); }
+  Result<> make_again(const std::string &session) {
+    CKPT_CHECK(link().open(session));
+    forget_what_devices_said();
+    ledger().forget_shapes();
+    CKPT_CHECK(memory().make_again());
+    CKPT_CHECK(replay_ledger(compiled_));
+    CKPT_CHECK(check_variables());
+    use_event_times();
+    return {};
+  }
+
+  const std::string path_ = own_path();
+  std::vector<KnownDevice> devices_;  // as of the last quiesce()
+  std::chrono::milliseconds compiled_{};
+  bool attached_ = false;  // to a new server, and the program does not run on it yet
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's CUDA state in the life cycle (agent/participant/participant.h). It cannot be
-// checkpointed yet, and says so before anything is touched.
+// The program's CUDA state in the life cycle (agent/participant/participant.h).
 #pragma once
 
 #include <functional>

@@ -26,6 +26,8 @@ struct Call {
     malformed = true;
     return CUDA_ERROR_INVALID_VALUE;
   }
+  // Into the reply: the number of an object of the driver that was made or found.
+  void put_number(u64 wanted, void *real, u64 owner);
 };
 
 using Handler = CUresult (*)(Call &);

@@ -23,14 +23,16 @@ CUresult op_code(Call &c) {
 }
 
 CUresult op_load(Call &c) {
-  bool library = c.in.get<u8>() != 0;
+  u64 number = c.in.get<u64>();
+  bool library = kind_of(number) == Kind::Library;
   u8 form = c.in.get<u8>();
   u32 n = c.in.get<u32>();
+  if (!library && kind_of(number) != Kind::Module) return c.reject();
   if (!is_form(form) || n > kMaxParts) return c.reject();
   std::vector<u64> parts(n);
   for (u64 &part : parts) part = c.in.get<u64>();
   if (!c.in.done()) return c.reject();
-  Result<CodeParts::Loadable> code = c.server.code.find(static_cast<fatbin::Form>(form), parts);
+  Result<Loadable> code = c.server.code.find(static_cast<fatbin::Form>(form), parts);
   if (!code) {
     log::warn("{}", code.error().what);
     return CUDA_ERROR_INVALID_IMAGE;
@@ -40,11 +42,12 @@ CUresult op_load(Call &c) {
   CUresult e = library ? driver().cuLibraryLoadData(&made, code->code, nullptr, nullptr, 0, nullptr,
                                                     nullptr, 0)
                        : driver().cuModuleLoadData(&module, code->code);
-  Objects &objects = c.server.objects;
   c.server.code.keep(std::move(*code));
   if (e != CUDA_SUCCESS) return e;
-  c.out.put(library ? objects.number(Kind::Library, made, 0)
-                    : objects.number(Kind::Module, module, c.header.context));
+  if (library)
+    c.put_number(number, made, 0);
+  else
+    c.put_number(number, module, c.header.context);
   return e;
 }
 
@@ -60,7 +63,7 @@ CUresult op_global(Call &c) {
   else if (void *module = c.server.objects.real(Kind::Module, owner))
     e = driver().cuModuleGetGlobal_v2(&p, &bytes, static_cast<CUmodule>(module), name.c_str());
   if (e != CUDA_SUCCESS) return e;
-  c.server.memory.add(p, bytes, false, owner);
+  c.server.memory.add(p, bytes, owner);
   c.out.put(u64{p}).put(u64{bytes});
   return e;
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "fatbin/format.h"
 #include "remote/cuda/protocol.h"
 
 namespace ckpt::remote::cuda {
@@ -44,26 +43,16 @@ const Bytes *CodeParts::part(u64 number) const {
   return found == parts_.end() ? nullptr : &found->second;
 }
 
-Result<CodeParts::Loadable> CodeParts::find(fatbin::Form form, std::span<const u64> numbers) const {
-  Loadable out;
+Result<Loadable> CodeParts::find(fatbin::Form form, std::span<const u64> numbers) const {
+  std::vector<const void *> pointers;
   for (u64 number : numbers) {
     const Bytes *p = part(number);
     if (!p || !is_sound(form, ByteView(*p).first(p->size() - 1)))
       return fail("the program sent damaged device code");
-    out.pointers.push_back(p->data());
+    pointers.push_back(p->data());
   }
-  if (out.pointers.empty()) return fail("the program sent no device code");
-  out.code = out.pointers.front();
-  if (form != fatbin::Form::Wrapper) return out;
-  out.pointers.erase(out.pointers.begin());
-  bool linked = !out.pointers.empty();
-  out.pointers.push_back(nullptr);
-  fatbin::WrapperRecord w{fatbin::kWrapperMagic, linked ? fatbin::kLinkedWrapper : 1, out.code,
-                          linked ? out.pointers.data() : nullptr};
-  out.wrapper.resize(sizeof w / sizeof(u64));
-  std::memcpy(out.wrapper.data(), &w, sizeof w);
-  out.code = out.wrapper.data();
-  return out;
+  if (pointers.empty()) return fail("the program sent no device code");
+  return make_loadable(form, std::move(pointers));
 }
 
 }  // namespace ckpt::remote::cuda

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "fatbin/image.h"
+#include "remote/cuda/loadable.h"
 
 namespace ckpt::remote::cuda {
 
@@ -19,11 +19,6 @@ class CodeParts {
   Result<> add(u64 number, ByteView bytes);
   // The code of these parts in the form that the driver reads. Its headers are checked, because the
   // driver knows no other end of it than what they say.
-  struct Loadable {
-    const void *code = nullptr;
-    std::vector<u64> wrapper;            // of a fat binary
-    std::vector<const void *> pointers;  // to its translation units
-  };
   Result<Loadable> find(fatbin::Form form, std::span<const u64> numbers) const;
   // Code that was loaded: a driver may read its wrapper later.
   void keep(Loadable code);

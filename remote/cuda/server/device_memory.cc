@@ -81,23 +81,14 @@ CUresult DeviceMemory::unmap(u64 base, u64 bytes) {
   return CUDA_SUCCESS;
 }
 
-void DeviceMemory::add(u64 base, u64 bytes, bool counted, u64 owner) {
+void DeviceMemory::add(u64 base, u64 bytes, u64 owner) {
   std::lock_guard lock(mutex_);
-  placed_[base] = {bytes, counted, owner};
+  placed_[base] = {bytes, owner};
 }
 
 void DeviceMemory::forget_of(u64 owner) {
   std::lock_guard lock(mutex_);
   std::erase_if(placed_, [&](const auto &p) { return p.second.owner == owner; });
-}
-
-bool DeviceMemory::remove(u64 base) {
-  std::lock_guard lock(mutex_);
-  auto found = placed_.find(base);
-  if (found == placed_.end() || !found->second.counted) return false;
-  give_back(found->second.bytes);
-  placed_.erase(found);
-  return true;
 }
 
 bool DeviceMemory::holds(u64 address, u64 bytes) const {

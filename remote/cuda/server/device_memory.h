@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The device addresses of one program: the arena, the physical memory behind its parts, and what
-// the driver has placed elsewhere (variables of modules, stream-ordered memory). The program says
+// the driver has placed elsewhere (variables of modules). The program says
 // which addresses it means, so each one is checked here: a driver with one space of addresses for
 // host and devices would otherwise copy from and to this process's own memory.
 #pragma once
@@ -25,23 +25,18 @@ class DeviceMemory {
   CUresult map(u64 base, u64 bytes, CUdevice device);
   CUresult unmap(u64 base, u64 bytes);
 
-  // Memory that the driver has placed. `counted`: it counts against the user's limit.
-  bool admit(u64 bytes) { return ask_(static_cast<i64>(bytes)); }
-  void give_back(u64 bytes) { (void)ask_(-static_cast<i64>(bytes)); }
-  // `owner`: the number of the code that it belongs to, or 0.
-  void add(u64 base, u64 bytes, bool counted, u64 owner);
+  // A variable. `owner`: the number of the code that it belongs to.
+  void add(u64 base, u64 bytes, u64 owner);
   void forget_of(u64 owner);
-  // False: no such memory begins there.
-  bool remove(u64 base);
   // Whether all of these bytes are the program's device memory.
   bool holds(u64 address, u64 bytes) const;
 
  private:
   struct Placed {
     u64 bytes;
-    bool counted;
     u64 owner;
   };
+  void give_back(u64 bytes) { (void)ask_(-static_cast<i64>(bytes)); }
   CUresult map_physical(u64 base, u64 bytes, CUdevice device);
   bool in_arena(u64 base, u64 bytes) const;
 

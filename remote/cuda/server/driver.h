@@ -12,40 +12,37 @@
 namespace ckpt::remote::cuda {
 
 // The entries that the server calls by name. One that an older driver does not have is null.
-#define CKPT_SERVER_CALLS(X)                                     \
-  X(cuInit, PFN_cuInit_v2000)                                    \
-  X(cuDeviceGet, PFN_cuDeviceGet_v2000)                          \
-  X(cuDeviceGetCount, PFN_cuDeviceGetCount_v2000)                \
-  X(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000)                  \
-  X(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)                  \
-  X(cuCtxSynchronize, PFN_cuCtxSynchronize_v2000)                \
-  X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020)         \
-  X(cuMemAddressFree, PFN_cuMemAddressFree_v10020)               \
-  X(cuMemCreate, PFN_cuMemCreate_v10020)                         \
-  X(cuMemRelease, PFN_cuMemRelease_v10020)                       \
-  X(cuMemMap, PFN_cuMemMap_v10020)                               \
-  X(cuMemUnmap, PFN_cuMemUnmap_v10020)                           \
-  X(cuMemSetAccess, PFN_cuMemSetAccess_v10020)                   \
-  X(cuModuleLoadData, PFN_cuModuleLoadData_v2000)                \
-  X(cuModuleGetGlobal_v2, PFN_cuModuleGetGlobal_v3020)           \
-  X(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000)             \
-  X(cuLibraryGetGlobal, PFN_cuLibraryGetGlobal_v12000)           \
-  X(cuKernelGetParamInfo, PFN_cuKernelGetParamInfo_v12040)       \
-  X(cuFuncGetParamInfo, PFN_cuFuncGetParamInfo_v12040)           \
-  X(cuLaunchKernel, PFN_cuLaunchKernel_v4000)                    \
-  X(cuLaunchKernelEx, PFN_cuLaunchKernelEx_v11060)               \
-  X(cuLaunchHostFunc, PFN_cuLaunchHostFunc_v10000)               \
-  X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)          \
-  X(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)           \
-  X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)           \
-  X(cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)           \
-  X(cuMemcpy3DAsync_v2, PFN_cuMemcpy3DAsync_v3020)               \
-  X(cuMemsetD2D8Async, PFN_cuMemsetD2D8Async_v3020)              \
-  X(cuMemsetD2D16Async, PFN_cuMemsetD2D16Async_v3020)            \
-  X(cuMemsetD2D32Async, PFN_cuMemsetD2D32Async_v3020)            \
-  X(cuMemAllocAsync, PFN_cuMemAllocAsync_v11020)                 \
-  X(cuMemAllocFromPoolAsync, PFN_cuMemAllocFromPoolAsync_v11020) \
-  X(cuMemFreeAsync, PFN_cuMemFreeAsync_v11020)
+#define CKPT_SERVER_CALLS(X)                               \
+  X(cuInit, PFN_cuInit_v2000)                              \
+  X(cuDeviceGet, PFN_cuDeviceGet_v2000)                    \
+  X(cuDeviceGetCount, PFN_cuDeviceGetCount_v2000)          \
+  X(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000)            \
+  X(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)            \
+  X(cuCtxSynchronize, PFN_cuCtxSynchronize_v2000)          \
+  X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020)   \
+  X(cuMemAddressFree, PFN_cuMemAddressFree_v10020)         \
+  X(cuMemCreate, PFN_cuMemCreate_v10020)                   \
+  X(cuMemRelease, PFN_cuMemRelease_v10020)                 \
+  X(cuMemMap, PFN_cuMemMap_v10020)                         \
+  X(cuMemUnmap, PFN_cuMemUnmap_v10020)                     \
+  X(cuMemSetAccess, PFN_cuMemSetAccess_v10020)             \
+  X(cuModuleLoadData, PFN_cuModuleLoadData_v2000)          \
+  X(cuModuleGetGlobal_v2, PFN_cuModuleGetGlobal_v3020)     \
+  X(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000)       \
+  X(cuLibraryGetGlobal, PFN_cuLibraryGetGlobal_v12000)     \
+  X(cuKernelGetParamInfo, PFN_cuKernelGetParamInfo_v12040) \
+  X(cuFuncGetParamInfo, PFN_cuFuncGetParamInfo_v12040)     \
+  X(cuLaunchKernel, PFN_cuLaunchKernel_v4000)              \
+  X(cuLaunchKernelEx, PFN_cuLaunchKernelEx_v11060)         \
+  X(cuLaunchHostFunc, PFN_cuLaunchHostFunc_v10000)         \
+  X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)    \
+  X(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)     \
+  X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)     \
+  X(cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)     \
+  X(cuMemcpy3DAsync_v2, PFN_cuMemcpy3DAsync_v3020)         \
+  X(cuMemsetD2D8Async, PFN_cuMemsetD2D8Async_v3020)        \
+  X(cuMemsetD2D16Async, PFN_cuMemsetD2D16Async_v3020)      \
+  X(cuMemsetD2D32Async, PFN_cuMemsetD2D32Async_v3020)
 
 struct Driver {
 #define X(symbol, type) type symbol = nullptr;

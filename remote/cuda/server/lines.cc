@@ -85,13 +85,28 @@ struct Parameter<T> {
     return CUDA_SUCCESS;
   }
   T get() { return present ? &value : nullptr; }
+  void put_result(Call &c, u64) {
+    if constexpr (ValueOut<T>)
+      if (present) c.out.raw(&value, sizeof value);
+  }
+};
+
+// An object that is made.
+template <MadeOut T>
+struct Parameter<T> {
+  using Value = std::remove_pointer_t<T>;
+  Value value{};
+  u64 wanted = 0;
+
+  CUresult take(Call &c) {
+    wanted = c.in.get<u64>();
+    return wanted == 0 || kind_of(wanted) == kKindOf<Value> ? CUDA_SUCCESS : c.reject();
+  }
+  T get() { return wanted ? &value : nullptr; }
   void put_result(Call &c, u64 owner) {
-    if (!present) return;
-    if constexpr (MadeOut<T>) {
-      c.out.put(c.server.objects.number(kKindOf<Value>, value, owner));
-    } else if constexpr (ValueOut<T>) {
-      c.out.raw(&value, sizeof value);
-    }
+    constexpr Kind kKind = kKindOf<Value>;
+    bool owned = kKind != Kind::Context && kKind != Kind::Pool;
+    if (wanted) c.put_number(wanted, value, owned ? owner : 0);
   }
 };
 
@@ -133,7 +148,7 @@ struct Line<I, does, CUresult (*)(A...)> {
       CUresult e = CUDA_SUCCESS;
       [[maybe_unused]] auto keep = [&](CUresult one) { e = e == CUDA_SUCCESS ? one : e; };
       (keep(std::get<N>(all).take(c)), ...);
-      if (!c.in.done()) return c.reject();
+      if (!c.in.done() || c.malformed) return c.reject();
       if (e != CUDA_SUCCESS) return e;
       (bound_text<decltype(all), N>(all), ...);
       c.waits = does == Does::Wait;
@@ -162,6 +177,7 @@ std::array<Handler, kLines> lines() {
 #define ENDS(n, symbol, type) all[n] = Line<CudaId::id_##symbol, Does::End, type>::run;
 #define WAITS(n, symbol, type) all[n] = Line<CudaId::id_##symbol, Does::Wait, type>::run;
 #define SENT(n, symbol, type) WAITS(n, symbol, type)
+#define SETS(n, symbol, type, value) ASKED(n, symbol, type)
 #define OURS(symbol, type)
 #define PER_THREAD(symbol, type, legacy)
 #include "remote/cuda/cuda.api"
@@ -171,6 +187,7 @@ std::array<Handler, kLines> lines() {
 #undef ENDS
 #undef WAITS
 #undef SENT
+#undef SETS
 #undef OURS
 #undef PER_THREAD
   return all;

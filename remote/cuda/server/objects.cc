@@ -10,14 +10,14 @@ void *Objects::real(Kind kind, u64 number) const {
   return found == all_.end() ? nullptr : found->second.real;
 }
 
-u64 Objects::number(Kind kind, void *real, u64 owner) {
+u64 Objects::number(u64 wanted, void *real, u64 owner) {
   if (real == nullptr) return 0;
   std::lock_guard lock(mutex_);
-  u64 &number = numbers_[{kind, real}];
-  if (number != 0) return number;
-  number = make_number(kind, ++last_);
-  all_[number] = {real, owner};
-  return number;
+  auto known = numbers_.find({kind_of(wanted), real});
+  if (known != numbers_.end()) return known->second;
+  if (!all_.try_emplace(wanted, Object{real, owner}).second) return 0;
+  numbers_[{kind_of(wanted), real}] = wanted;
+  return wanted;
 }
 
 std::vector<u64> Objects::end(u64 number) {

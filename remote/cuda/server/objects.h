@@ -20,8 +20,9 @@ class Objects {
  public:
   // Null: there is no such object, or it is of another kind.
   void *real(Kind kind, u64 number) const;
-  // The number of this object of the driver, which may be new. `owner`: the number of its owner.
-  u64 number(Kind kind, void *real, u64 owner);
+  // The number of this object of the driver; `wanted` if it is new. 0: another object has that
+  // number. `owner`: the number of its owner; 0: it has none.
+  u64 number(u64 wanted, void *real, u64 owner);
   // The object has ended, with all that it owns. Returns the numbers of all these.
   std::vector<u64> end(u64 number);
   size_t size() const;
@@ -32,7 +33,6 @@ class Objects {
     u64 owner;
   };
   mutable std::mutex mutex_;
-  u64 last_ = 0;
   std::unordered_map<u64, Object> all_;
   std::map<std::pair<Kind, void *>, u64> numbers_;
 };

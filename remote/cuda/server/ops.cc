@@ -30,9 +30,8 @@ std::array<Handler, kOps> ops() {
   set(Op::ReadBox, op_read_box);
   set(Op::CopyBox, op_copy_box);
   set(Op::HostCall, op_host_call);
-  set(Op::AllocateInOrder, op_allocate_in_order);
-  set(Op::FreeInOrder, op_free_in_order);
   set(Op::Settle, op_settle);
+  set(Op::Idle, op_idle);
   return all;
 }
 

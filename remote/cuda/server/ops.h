@@ -8,9 +8,8 @@ namespace ckpt::remote::cuda {
 CUresult op_arena(Call &c);
 CUresult op_map(Call &c);
 CUresult op_unmap(Call &c);
-CUresult op_allocate_in_order(Call &c);
-CUresult op_free_in_order(Call &c);
 CUresult op_settle(Call &c);
+CUresult op_idle(Call &c);
 
 CUresult op_code(Call &c);
 CUresult op_load(Call &c);

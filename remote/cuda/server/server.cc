@@ -57,6 +57,12 @@ void Server::keep_late_error(CUresult e) {
   late_error_.compare_exchange_strong(none, e);
 }
 
+void Call::put_number(u64 wanted, void *real, u64 owner) {
+  u64 number = server.objects.number(wanted, real, owner);
+  if (number == 0 && real) (void)reject();
+  out.put(number);
+}
+
 CUresult Server::carry_out(Call &call) {
   u16 op = call.header.op;
   Handler handler = op < static_cast<u16>(Op::First) ? line_handler(op) : op_handler(op);

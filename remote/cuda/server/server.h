@@ -46,8 +46,9 @@ class Server {
   void send_data(const CallHeader &call, ByteView bytes);
   Connection &connection() { return *connection_; }
 
-  // Keeps the error of a one-way call, until late_error() takes it.
+  // The error of a one-way call, which the next synchronising call reports.
   void keep_late_error(CUresult e);
+  CUresult late_error() const { return late_error_; }
 
  private:
   Result<> take(const Connection::Received &frame);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "libckpt-cuda/devices/uuid.h"
+#include "libckpt-cuda/proxy/forwarded_check.h"
 
 using namespace ckpt::cuda;
 using nlohmann::json;
@@ -111,4 +112,59 @@ TEST_CASE("UUIDs are parsed as they are written") {
   CHECK(uuid_text(*back) == text);
   for (const char *bad : {"", "GPU-", "GPU-0011", "GPU-zz112233-4455-6677-8899-aabbccddeeff"})
     CHECK(!parse_uuid(bad));
+}
+
+namespace {
+
+json forwarded(std::initializer_list<json> devices, std::vector<std::string> targets) {
+  return {{"forwarded", true},
+          {"devices", json(devices)},
+          {"code", {{{"kernel", "k"}, {"targets", targets}}}}};
+}
+
+json numbered(unsigned number, bool used, unsigned mib = 10) {
+  return {{"number", number}, {"name", "a GPU"}, {"used", used}, {"bytes", mib << 20}};
+}
+
+}  // namespace
+
+TEST_CASE("which chips code runs on") {
+  CHECK(runs_on("sm_80", 86, false));
+  CHECK_FALSE(runs_on("sm_86", 80, false));
+  CHECK_FALSE(runs_on("sm_80", 90, false));
+  CHECK_FALSE(runs_on("sm_80", 80, true));  // the software device
+  CHECK(runs_on("compute_80", 90, true));
+  CHECK_FALSE(runs_on("compute_90", 80, false));
+  CHECK(runs_on("sm_90a", 90, false));
+  CHECK_FALSE(runs_on("compute_90a", 100, false));
+  CHECK(runs_on("compute_100f", 103, false));
+  CHECK_FALSE(runs_on("compute_100f", 110, false));
+  for (const char *nonsense : {"", "sm_", "sm", "compute_x", "90"})
+    CHECK_FALSE(runs_on(nonsense, 90, false));
+}
+
+TEST_CASE("a program that calls a server takes any chip for which it has code") {
+  std::vector<RealDevice> offered{device("a", 100, 80), device("b", 100, 90)};
+  auto reasons = [&](const json &needs, std::vector<std::string> chosen) {
+    return check_forwarded(needs, offered, chosen, false).reasons;
+  };
+  json portable = forwarded({numbered(0, true)}, {"sm_90", "compute_80"});
+  CHECK(is_forwarded(portable));
+  CHECK(reasons(portable, {}).empty());
+  CHECK(reasons(portable, {"b"}).empty());
+  json modern = forwarded({numbered(0, true)}, {"sm_90"});
+  CHECK(reasons(modern, {"b"}).empty());
+  REQUIRE(reasons(modern, {"a"}).size() == 1);
+  CHECK(reasons(modern, {"a"})[0].find("kernel \"k\"") != std::string::npos);
+  CHECK(reasons(forwarded({numbered(0, true, 150)}, {"compute_80"}), {"a"}).size() == 1);
+  CHECK(reasons(forwarded({numbered(0, false), numbered(1, true)}, {"sm_90"}), {}).empty());
+  CHECK(reasons(forwarded({numbered(1, true)}, {"sm_90"}), {"b"}).size() == 1);
+}
+
+TEST_CASE("requirements that are malformed are no program on a server, or have nothing") {
+  CHECK_FALSE(is_forwarded(json{{"forwarded", "yes"}}));
+  CHECK_FALSE(is_forwarded(requirements({})));
+  for (const json &j : {json{{"forwarded", true}}, json{{"devices", 5}, {"code", "x"}},
+                        json{{"devices", {1, "x", json::object()}}}})
+    CHECK(check_forwarded(j, {device("a")}, {}, false).reasons.empty());
 }

@@ -177,6 +177,8 @@ TEST_CASE("an error of a one-way call is reported by the next call that waits") 
   p.call(kEventRecord, Writer().put(make_number(Kind::Event, 7)).put(u64{0}).bytes(), true);
   p.call(kDeviceGetCount, Writer().put(u8{0}).bytes());
   CHECK(p.reply() == CUDA_SUCCESS);
+  p.call(op(Op::Idle), {});
+  CHECK(p.reply() == CUDA_SUCCESS);  // it tells the error, and leaves it
   p.call(op(Op::Settle), {});
   CHECK(p.reply() == CUDA_ERROR_INVALID_HANDLE);
   p.call(op(Op::Settle), {});
@@ -184,17 +186,29 @@ TEST_CASE("an error of a one-way call is reported by the next call that waits") 
   CHECK(p.hang_up());
 }
 
-TEST_CASE("objects end with their owner") {
+TEST_CASE("objects have the numbers that the program wants, and end with their owner") {
   Objects all;
-  int a = 0, b = 0, c = 0;
-  u64 context = all.number(Kind::Context, &a, 0), module = all.number(Kind::Module, &b, context);
-  u64 function = all.number(Kind::Function, &c, module);
-  CHECK(all.number(Kind::Function, &c, module) == function);
+  int a = 0, b = 0, c = 0, d = 0;
+  u64 context = all.number(make_number(Kind::Context, 7), &a, 0);
+  CHECK(context == make_number(Kind::Context, 7));
+  u64 module = all.number(make_number(Kind::Module, 3), &b, context);
+  u64 function = all.number(make_number(Kind::Function, 9), &c, module);
+  CHECK(all.number(make_number(Kind::Function, 10), &c, module) == function);
+  CHECK(all.number(function, &d, module) == 0);  // another function has it
   CHECK(all.real(Kind::Function, function) == &c);
   CHECK(all.real(Kind::Kernel, function) == nullptr);
   CHECK(all.end(context).size() == 3);
   CHECK(all.real(Kind::Function, function) == nullptr);
-  CHECK(all.number(Kind::Function, &c, 0) != function);
+  CHECK(all.number(make_number(Kind::Function, 11), &c, 0) == make_number(Kind::Function, 11));
+}
+
+TEST_CASE("a number of another kind than the object ends the connection") {
+  Program p;
+  constexpr u16 kStreamCreate = 120;
+  p.call(kStreamCreate, Writer().put(make_number(Kind::Event, 1)).put(u32{0}).bytes());
+  std::byte unused;
+  CHECK(p.socket->read_some(std::span(&unused, 1)).value_or(1) == 0);
+  CHECK_FALSE(p.hang_up());
 }
 
 TEST_CASE("whatever a program sends, the server survives") {

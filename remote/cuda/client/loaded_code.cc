@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/loaded_code.h"
+
+#include <unordered_map>
+
+#include "common/base/fnv.h"
+#include "fatbin/summary.h"
+#include "remote/cuda/loadable.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+std::string obstacle_in(const fatbin::Summary &s) {
+  if (s.heap.use != fatbin::HeapUse::No)
+    return "its kernels use the device's heap, which only the driver can keep: " + s.heap.reason;
+  for (const auto &[name, v] : s.variables)
+    if (v.variable.space == fatbin::Space::Managed)
+      return "it has the managed variable \"" + name + "\"";
+  return {};
+}
+
+CodeNeeds read_needs(const fatbin::Summary &s) {
+  CodeNeeds n;
+  n.obstacle = obstacle_in(s);
+  for (const auto &[name, v] : s.variables)
+    n.variables.push_back({name, v.variable.space == fatbin::Space::Constant});
+  for (const auto &[name, k] : s.kernels) n.targets.insert(k.targets.begin(), k.targets.end());
+  if (!s.kernels.empty()) n.kernel = s.kernels.begin()->first;
+  return n;
+}
+
+}  // namespace
+
+const CodeNeeds &LoadedCode::needs() const {
+  std::lock_guard lock(mutex_);
+  if (needs_) return *needs_;
+  std::vector<const void *> pointers;
+  for (const CodePart &p : parts_) pointers.push_back(p.bytes->data());
+  Loadable code = make_loadable(form_, std::move(pointers));
+  Result<fatbin::Image> image = fatbin::Image::in_memory(code.code);
+  Result<fatbin::Summary> s = fail("");
+  if (image) s = fatbin::summarize(*image, {.threads = 1});
+  if (s)
+    needs_ = read_needs(*s);
+  else
+    needs_ = CodeNeeds{
+        {}, {}, {}, "its code cannot be read: " + (image ? s.error() : image.error()).what};
+  return *needs_;
+}
+
+CodePart keep_part(ByteView bytes) {
+  static std::mutex mutex;
+  static auto *const kKept = new std::unordered_map<u64, std::weak_ptr<const Bytes>>;
+  u64 number = fnv1a(text(bytes), fnv1a("part") ^ bytes.size());
+  std::lock_guard lock(mutex);
+  std::weak_ptr<const Bytes> &kept = (*kKept)[number];
+  std::shared_ptr<const Bytes> all = kept.lock();
+  if (!all) {
+    auto copy = std::make_shared<Bytes>();
+    copy->reserve(bytes.size() + 1);
+    copy->assign(bytes.begin(), bytes.end());
+    copy->push_back(std::byte{0});  // PTX is a text for its reader
+    kept = all = std::move(copy);
+  }
+  return {number, all};
+}
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device code that the program has loaded, kept for a replay: its parts are copied once, however
+// often they are loaded. And what it says of itself.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "fatbin/image.h"
+
+namespace ckpt::remote::cuda {
+
+// A container of a fat binary, a cubin, or a text of PTX that ends with 0.
+struct CodePart {
+  u64 number = 0;  // its hash
+  std::shared_ptr<const Bytes> bytes;
+};
+
+// What a move depends on.
+struct CodeNeeds {
+  struct Variable {
+    std::string name;
+    bool constant;  // kernels cannot write it
+  };
+  std::vector<Variable> variables;
+  std::set<std::string> targets;  // of its kernels: "sm_90a", "compute_90"
+  std::string kernel;             // the name of one; empty: there is none
+  std::string obstacle;           // why it cannot be moved at all; empty: it can
+};
+
+class LoadedCode {
+ public:
+  LoadedCode(fatbin::Form form, std::vector<CodePart> parts)
+      : form_(form), parts_(std::move(parts)) {}
+
+  fatbin::Form form() const { return form_; }
+  const std::vector<CodePart> &parts() const { return parts_; }
+  // Read from the code the first time, which may take most of a second for large libraries.
+  const CodeNeeds &needs() const;
+
+ private:
+  fatbin::Form form_;
+  std::vector<CodePart> parts_;
+  mutable std::mutex mutex_;
+  mutable std::optional<CodeNeeds> needs_;
+};
+
+// The bytes as a part; a copy that exists already is used again.
+CodePart keep_part(ByteView bytes);
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/replay.h"
+
+#include <algorithm>
+
+#include "common/api/cuda_table.h"
+#include "remote/cuda/client/client.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+const char *name_of(u16 op) {
+  switch (op) {
+    case static_cast<u16>(Op::Load): return "the code";
+#define ASKED(n, symbol, type) \
+  case n:                      \
+    return #symbol;
+#define WAITS(n, symbol, type) ASKED(n, symbol, type)
+#define ENDS(n, symbol, type) ASKED(n, symbol, type)
+#define SENT(n, symbol, type) ASKED(n, symbol, type)
+#define SETS(n, symbol, type, value) ASKED(n, symbol, type)
+#define HANDED(n, symbol, type) ASKED(n, symbol, type)
+#define HANDED_END(n, symbol, type) ASKED(n, symbol, type)
+#define OURS(symbol, type)
+#define PER_THREAD(symbol, type, legacy)
+#include "remote/cuda/cuda.api"
+#undef ASKED
+#undef WAITS
+#undef ENDS
+#undef SENT
+#undef SETS
+#undef HANDED
+#undef HANDED_END
+#undef OURS
+#undef PER_THREAD
+    default: return "a call";
+  }
+}
+
+Failure cannot_repeat(const Ledger::Object &o, CUresult e) {
+  std::string what = name_of(o.call.op);
+  if (o.code && !o.code->needs().kernel.empty())
+    what += fmt::format(" with the kernel \"{}\"", o.code->needs().kernel);
+  return device_failure(what + " does not succeed again on this device", e);
+}
+
+CUresult send_again(const Ledger::Object &o, Bytes &reply) {
+  // What is of no context was made in one that has perhaps ended.
+  u64 context = ledger().lives(o.call.context) ? o.call.context : 0;
+  if (o.code) send_parts(*o.code);
+  return link().ask(o.call.op, context, {o.call.arguments}, &reply);
+}
+
+Result<> make_object(const Ledger::Object &o) {
+  for (unsigned i = 0; i < o.times; i++) {
+    Bytes reply;
+    if (CUresult e = send_again(o, reply); e != CUDA_SUCCESS) return cannot_repeat(o, e);
+    // Two objects of the old driver may be one here (cuModuleGetFunction and the like).
+    if (Reader(reply).get<u64>() != o.number)
+      return fail("{} finds an object on this device that the program has under another number",
+                  name_of(o.call.op));
+  }
+  return {};
+}
+
+Result<> set_again(const Ledger::Object &s) {
+  Bytes reply;
+  CUresult e = send_again(s, reply);
+  if (e != CUDA_SUCCESS) return cannot_repeat(s, e);
+  return {};
+}
+
+}  // namespace
+
+Result<> replay_ledger(std::chrono::milliseconds &compiled) {
+  using Clock = std::chrono::steady_clock;
+  Clock::duration loading{};
+  std::vector<Ledger::Object> objects = ledger().objects(), settings = ledger().settings();
+  auto setting = settings.begin();
+  auto settings_before = [&](u64 when) -> Result<> {
+    for (; setting != settings.end() && setting->when < when; ++setting)
+      CKPT_CHECK(set_again(*setting));
+    return {};
+  };
+  for (const Ledger::Object &o : objects) {
+    CKPT_CHECK(settings_before(o.when));
+    Clock::time_point begun = Clock::now();
+    CKPT_CHECK(make_object(o));
+    if (o.code) loading += Clock::now() - begun;
+  }
+  CKPT_CHECK(settings_before(~u64{0}));
+  compiled = std::chrono::duration_cast<std::chrono::milliseconds>(loading);
+  return {};
+}
+
+}  // namespace ckpt::remote::cuda

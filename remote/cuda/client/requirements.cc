@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/requirements.h"
+
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "remote/cuda/client/memory.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+using nlohmann::json;
+
+std::string uuid_text(const CUuuid &uuid) {
+  std::string out = "GPU-";
+  for (int i = 0; i < 16; i++)
+    out += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                       static_cast<unsigned char>(uuid.bytes[i]));
+  return out;
+}
+
+KnownDevice read_device(CUdevice device) {
+  KnownDevice d;
+  std::array<char, 256> name{};
+  CUuuid uuid{};
+  size_t bytes = 0;
+  int major = 0, minor = 0;
+  if (entry_cuDeviceGetName(name.data(), name.size(), device) == CUDA_SUCCESS) d.name = name.data();
+  if (entry_cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS) d.uuid = uuid_text(uuid);
+  if (entry_cuDeviceTotalMem_v2(&bytes, device) == CUDA_SUCCESS) d.memory_bytes = bytes;
+  if (entry_cuDeviceComputeCapability(&major, &minor, device) == CUDA_SUCCESS)
+    d.capability = 10 * major + minor;
+  for (const Ledger::Object &c : ledger().objects(Kind::Context))
+    d.used = d.used || ledger().device_of(c.number) == device;
+  for (const Memory::Block &b : memory().blocks())
+    if (b.device == device) d.bytes += b.bytes;
+  return d;
+}
+
+}  // namespace
+
+std::vector<KnownDevice> read_devices() {
+  int n = 0;
+  std::vector<KnownDevice> all;
+  if (entry_cuDeviceGetCount(&n) != CUDA_SUCCESS) return all;
+  for (int i = 0; i < n; i++) all.push_back(read_device(i));
+  return all;
+}
+
+std::string requirements_as_json(const std::vector<KnownDevice> &devices) {
+  json list = json::array(), code = json::array();
+  for (size_t i = 0; i < devices.size(); i++) {
+    const KnownDevice &d = devices[i];
+    list.push_back({{"number", i},
+                    {"name", d.name},
+                    {"uuid", d.uuid},
+                    {"memory_bytes", d.memory_bytes},
+                    {"capability", d.capability},
+                    {"used", d.used},
+                    {"bytes", d.bytes}});
+  }
+  for (const Ledger::Object &o : ledger().objects())
+    if (o.code && !o.code->needs().targets.empty())
+      code.push_back({{"kernel", o.code->needs().kernel}, {"targets", o.code->needs().targets}});
+  json all = {{"forwarded", true}, {"devices", list}, {"code", code}};
+  return all.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs on CUDA devices move: to another server, to the own node and back, in place and as images."""
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from conftest import tree_of, wait_for
+from cuda_programs import NVCC, RUN, make  # noqa: F401 (a fixture)
+from test_remote import Server, command
+from test_remote_cuda import Here, Nodes
+from toolkit import WHY_NOT
+
+pytestmark = [
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
+    pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
+]
+
+
+@pytest.fixture
+def nodes(ckpt, make):  # noqa: F811
+    return Nodes(ckpt, make)
+
+
+class Moved:
+    """remote_moves.cu, which makes as many steps as it may."""
+
+    def __init__(self, nodes, *arguments, flags=()):
+        self.nodes = nodes
+        self.steps = 0
+        self.limit = nodes.ckpt.folder / "steps"
+        self.allow(1)
+        self.job = nodes.start("remote_moves.cu", 10, *arguments, device=nodes.device(), flags=flags)
+        self.job.wait_text("step 1\n")
+
+    def allow(self, steps):
+        self.steps = steps
+        new = self.limit.with_suffix(".new")
+        new.write_text(str(steps))
+        new.rename(self.limit)
+
+    def call(self, tool, *options):
+        r = self.nodes.server.call(tool, *options, self.job.pid)
+        return r.returncode, r.stderr
+
+    def suspend(self):
+        code, errors = self.call("ckpt-dump", "--suspend")
+        assert code == 0, errors
+
+    def resume(self, device):
+        code, errors = self.call("ckpt-restore", "--device", device, "--resume")
+        assert code == 0, errors
+
+    def move(self, device):
+        self.suspend()
+        self.resume(device)
+
+    def step(self, job=None):
+        """Lets it make one more step."""
+        self.allow(self.steps + 1)
+        (job or self.job).wait_text(f"step {self.steps}\n")
+
+    def finish(self, job=None):
+        job = job or self.job
+        self.limit.unlink()
+        assert job.wait() == 0 and "PASSED" in job.text, job.error_text
+
+
+def servers_here(job):
+    return [p for p in tree_of(job.pid) if command(p) in ("ckpt-cuda-server", "ckpt-remote-proxy")]
+
+
+def test_a_running_program_moves_to_its_own_node_and_back(nodes):
+    """In place: the process stays, and its calls go elsewhere. The new server is reached over TLS."""
+    moved = Moved(nodes)
+    program = moved.job.program()
+    moved.move("cuda:1")
+    wait_for(lambda: not nodes.drivers(), "the end of the old server")
+    assert [command(p) for p in servers_here(moved.job)] == ["ckpt-cuda-server"]
+    moved.step()
+    moved.move(nodes.device(nodes.server.tls, 1))
+    assert len(nodes.drivers()) == 1 and moved.job.program() == program
+    assert [command(p) for p in servers_here(moved.job)] == ["ckpt-remote-proxy"]
+    moved.finish()
+
+
+def test_an_image_restores_on_a_local_device_and_the_other_way_round(nodes):
+    moved = Moved(nodes)
+    nodes.ckpt.dump(moved.job.pid, "there")
+    assert moved.job.wait() == 85
+    wait_for(lambda: not nodes.drivers(), "the end of the old server")
+    here = nodes.ckpt.restore("there", "--device", "cuda:0")
+    wait_for(lambda: servers_here(here), "the server here")
+    moved.step(here)
+    nodes.ckpt.dump(here.pid, "here")
+    assert here.wait() == 85
+    back = nodes.ckpt.restore("here", "--device", nodes.device())
+    wait_for(nodes.drivers, "the server there")
+    moved.finish(back)
+
+
+def test_the_program_continues_on_its_server_after_a_dump(nodes):
+    moved = Moved(nodes)
+    server = nodes.drivers()
+    nodes.ckpt.dump(moved.job.pid, "image", "--leave-running")
+    assert nodes.drivers() == server  # the device's contents have stayed there
+    moved.finish()
+
+
+def refused(moved, device):
+    code, errors = moved.call("ckpt-restore", "--device", device, "--resume")
+    assert code != 0
+    return errors
+
+
+def another_server(nodes, **env):
+    return Server(Here(nodes.ckpt), port=7670, env=env)
+
+
+def test_a_device_that_cannot_take_the_program_leaves_it_suspended(nodes):
+    """A device without code for it, one without the program's addresses, a node without a server."""
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    moved = Moved(nodes, flags=("-gencode", "arch=compute_90,code=compute_90"))
+    moved.suspend()
+    wait_for(lambda: not nodes.drivers(), "the end of the old server")
+    errors = refused(moved, f"remote:{older.unix}/cuda:0")
+    assert "the code with the kernel" in errors and "compute capability 8.0" in errors and "compute_90" in errors
+    older.job.kill()
+    elsewhere = another_server(nodes, CKPT_SOFTCUDA_BASE="600000000000")
+    assert "cannot reserve the addresses" in refused(moved, f"remote:{elsewhere.unix}/cuda:0")
+    elsewhere.job.kill()
+    assert "ckpt-devd" in refused(moved, f"remote:{elsewhere.unix}/cuda:0")
+    moved.resume("cuda:0")
+    moved.finish()
+
+
+def test_variables_that_lie_elsewhere_are_refused_by_name(nodes):
+    """A library was unloaded, so the addresses of the program's own variables are others in a new process."""
+    moved = Moved(nodes, "gap")
+    moved.suspend()
+    for device in ("cuda:0", nodes.device()):
+        errors = refused(moved, device)
+        assert 'the variable "' in errors and "on this device instead of" in errors
+    assert moved.job.process.poll() is None
+
+
+def test_a_program_moves_to_another_chip(nodes):
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    moved = Moved(nodes)
+    moved.move(f"remote:{older.tls}/cuda:1")
+    assert not nodes.drivers()
+    moved.finish()
+
+
+def test_a_program_of_this_node_cannot_move_to_another_one(nodes):
+    """Its driver runs in its own process."""
+    pause = nodes.ckpt.folder / "pause"
+    pause.touch()
+    job = nodes.start("moved.cu", 4)
+    job.wait_text("ready")
+    assert nodes.server.call("ckpt-dump", "--suspend", job.pid).returncode == 0
+    r = nodes.server.call("ckpt-restore", "--device", nodes.device(), "--resume", job.pid)
+    assert r.returncode != 0 and "in its own process" in r.stderr
+    assert nodes.server.call("ckpt-restore", "--resume", job.pid).returncode == 0
+    pause.unlink()
+    assert job.wait() == 0 and "same" in job.text
+
+
+def test_a_suspend_that_fails_leaves_the_program_on_its_server(nodes):
+    """The server does not answer in time; then it is killed, which the tool and the program are told."""
+    moved = Moved(nodes)
+    [server] = nodes.drivers()
+    os.kill(server, signal.SIGSTOP)
+    code, errors = moved.call("ckpt-dump", "--suspend", "--timeout", "1")
+    assert code != 0 and "longer --timeout" in errors
+    os.kill(server, signal.SIGCONT)
+    moved.step()
+    assert nodes.drivers() == [server]
+    os.kill(server, signal.SIGSTOP)
+    suspend = nodes.ckpt.start("ckpt-dump", ["--suspend", str(moved.job.pid)])
+    os.kill(server, signal.SIGKILL)
+    assert suspend.wait() != 0 and "lost" in suspend.error_text
+    moved.limit.unlink()
+    assert moved.job.wait() == 1 and "the CUDA device is lost" in moved.job.error_text
+
+
+def drivers_of(server):
+    return [p for p in tree_of(server.pid()) if command(p) == "ckpt-cuda-server"]
+
+
+@pytest.mark.full
+def test_random_moves(nodes):
+    """In place and as images, between servers, the own node and another chip; the program checks itself. The seed is
+    printed."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    nodes.ckpt.env["CKPT_CERTIFICATES"] = nodes.server.user
+    devices = ["cuda:0", "cuda:1", nodes.device(), nodes.device(nodes.server.tls, 1), f"remote:{older.unix}/cuda:0"]
+    moved = Moved(nodes)
+    for n in range(25):
+        device = rng.choice(devices)
+        if rng.randrange(3):
+            moved.move(device)
+        else:
+            nodes.ckpt.dump(moved.job.pid, f"image{n}")
+            assert moved.job.wait() == 85
+            moved.job = nodes.ckpt.restore(f"image{n}", "--device", device)
+            wait_for(lambda: servers_here(moved.job) or nodes.drivers() or drivers_of(older), "a server")
+        if rng.randrange(3) == 0 and moved.steps < 9:
+            moved.step()
+    moved.finish()
+
+
+@pytest.mark.full
+def test_a_new_server_killed_at_any_moment_loses_no_contents(nodes):
+    """The program stays suspended, or it has moved and is told that its device is lost."""
+    for n in range(8):
+        moved = Moved(nodes)
+        moved.suspend()
+        resume = nodes.ckpt.start("ckpt-restore", ["--device", "cuda:0", "--resume", str(moved.job.pid)])
+        victim = wait_for(lambda: [p for p in tree_of(moved.job.pid) if command(p) == "ckpt-cuda-server"] or
+                          resume.process.poll() is not None, "the new server")
+        time.sleep(n * 0.01)
+        if isinstance(victim, list):
+            os.kill(victim[0], signal.SIGKILL)
+        if resume.wait() == 0:
+            moved.job.kill()
+            continue
+        assert "lost" in resume.error_text or "has ended" in resume.error_text, resume.error_text
+        moved.resume("cuda:1")
+        moved.finish()
