@@ -151,3 +151,26 @@ def test_two_copies_of_a_program_with_its_own_terminal(ckpt):
     ckpt.finish()
     for copy in (first, third):
         assert copy.wait() == 0 and "/dev/pts/" in copy.text, copy.error_text
+
+
+TAKE_TERMINALS = """import os, pty, time
+held = [pty.openpty() for _ in range(20)]  # each gets the lowest free number
+open("held", "w")
+while not os.path.exists("enough"): time.sleep(0.05)
+"""
+
+
+def test_a_terminal_whose_number_is_taken_in_the_last_moment(ckpt):
+    """After ckpt-restore has found it free, and before CRIU wants it."""
+    job = ckpt.run("/usr/bin/python3", "-c", ON_OWN_TERMINAL)
+    job.wait_lines(1)
+    ckpt.dump(job.pid, "one")
+    (ckpt.folder / "take.py").write_text(TAKE_TERMINALS)
+    take = "[ -e held ] || { /usr/bin/python3 take.py </dev/null >/dev/null 2>&1 & until [ -e held ]; do sleep 0.05; done; }"
+    copy = ckpt.restore("one", env=criu_with(ckpt, before_restore=take))
+    try:
+        copy.program()
+        ckpt.finish()
+        assert copy.wait() == 0 and "/dev/pts/" in copy.text, copy.error_text
+    finally:
+        (ckpt.folder / "enough").touch()

@@ -38,7 +38,8 @@ constexpr pid_t kPidGap = 50;  // leaves the PIDs just above the image's to CRIU
 bool says_number_was_taken(const std::string &error) {
   constexpr std::array kMessages{"Can't fork for", "Unable to create a thread: -17",
                                  "Unable to open dev/ptmx with specified index"};
-  return std::ranges::any_of(kMessages, [&](const char *m) { return error.find(m) != std::string::npos; });
+  return std::ranges::any_of(kMessages,
+                             [&](const char *m) { return error.find(m) != std::string::npos; });
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class Restore {
   OwnersHelp help_;
   ConnectionLock connection_lock_;  // no packet may arrive before both ends of a connection exist
   bool new_namespace_ = false;
-  bool number_was_taken_ = false;  // a PID, or N of a /dev/pts/N
+  bool number_was_taken_ = false;   // a PID, or N of a /dev/pts/N
   std::atomic<int> cancelled_ = 0;  // the signal
   pid_t root_ = 0;                  // in our PID namespace
   std::thread thread_;
