@@ -202,7 +202,7 @@ def test_restore_whose_coordinator_is_killed(ckpt, nodes):
             pair.client.kill()  # it waits for the other
         else:
             assert pair.client.wait() == 1
-            assert "the job gives up: its coordinator is lost" in pair.client.error_text, pair.client.error_text
+            assert "the job gives up: the connection to its coordinator is lost" in pair.client.error_text, pair.client.error_text
         assert not pair.client.text
     restore_pair(pair, pair.nodes)
     pair.client.wait_lines(1)
