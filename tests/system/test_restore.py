@@ -45,7 +45,7 @@ def test_grown_file(ckpt):
     wait_for(lambda: out.stat().st_size > size + 10, "more lines")
     job.kill()
     error = refused(ckpt, "one")
-    assert str(out) in error and "grew" in error and "--truncate-files" in error
+    assert str(out) in error and "has grown" in error and "--truncate-files" in error
     ckpt.finish()
     assert ckpt.restore("one", "--truncate-files").wait() == 7
     assert out.read_text().splitlines()[:1000] == [str(i) for i in range(1000)]
