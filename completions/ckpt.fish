@@ -243,7 +243,7 @@ complete -c ckpt-schedd -l interval -x -d 'the time between two readings of the 
 complete -c ckpt-schedd -l grace -x -d 'how long jobs wait for a daemon that has died, until Slurm schedules them'
 complete -c ckpt-schedd -l requeue-delay -x -d 'the time that Slurm needs to start a job again: cred_expire + 1'
 complete -c ckpt-schedd -l history -r -F -d 'the history (of ckpt-history) to which the cost of moves is fitted'
-complete -c ckpt-schedd -l megabytes -x -d 'the size of the image of a job whose tag has none'
+complete -c ckpt-schedd -l megabytes -x -d 'the assumed image size of a job without one in its tag'
 complete -c ckpt-schedd -l waste-weight -x -d 'WMCT: the weight of wasted node time'
 complete -c ckpt-schedd -l once -d 'read the queue once, decide, and exit'
 complete -c ckpt-schedd -l dry-run -d 'print the decisions, and change nothing'

@@ -309,7 +309,7 @@ _ckpt-schedd() {
     '--grace=[how long jobs wait for a daemon that has died, until Slurm schedules them]:SECONDS: ' \
     '--requeue-delay=[the time that Slurm needs to start a job again\: cred_expire + 1]:SECONDS: ' \
     '--history=[the history (of ckpt-history) to which the cost of moves is fitted]:FILE:_files' \
-    '--megabytes=[the size of the image of a job whose tag has none]:MB: ' \
+    '--megabytes=[the assumed image size of a job without one in its tag]:MB: ' \
     '--waste-weight=[WMCT\: the weight of wasted node time]:N: ' \
     '--once[read the queue once, decide, and exit]' \
     '--dry-run[print the decisions, and change nothing]' \

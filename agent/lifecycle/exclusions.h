@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host memory whose contents are excluded from images (ckpt_exclude).
+// Host memory that is excluded from images (ckpt_exclude).
 #pragma once
 
 #include <mutex>

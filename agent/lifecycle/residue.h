@@ -7,8 +7,9 @@
 // notices only in the middle of a dump:
 //
 //   a memfd of ours          Staging memory, or the ring between application and OpenCL proxy. CRIU
-//                            saves a shared memfd whose other process is not in the dump, and
-//                            restores a private copy: writes no longer reach the other side.
+//                            saves a shared memfd even if the process that shares it is not in
+//                            the dump, and restores a private copy: writes no longer reach the
+//                            other side.
 //   a socket of the session  To the keeper, a tool or a proxy. CRIU notices in the middle of the
 //   dump
 //                            that the peer is not part of the program, and gives up.

@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "ckpt_config.h"
 
@@ -35,6 +36,20 @@ inline std::filesystem::path installed_libdir() {
 }
 inline std::filesystem::path installed_libexecdir() {
   return installation_prefix(own_folder()) / CKPT_LIBEXECDIR;
+}
+
+// The first of the candidates that exists; "": none.
+inline std::string first_existing(const std::vector<std::filesystem::path> &candidates) {
+  std::error_code ec;
+  for (const std::filesystem::path &p : candidates)
+    if (std::filesystem::exists(p, ec)) return p.lexically_normal().string();
+  return {};
+}
+
+// An internal executable, for executables: in `room` of the build folder to which this one belongs,
+// or installed. "": it is missing.
+inline std::string internal_executable(const std::filesystem::path &room, const std::string &name) {
+  return first_existing({own_folder().parent_path() / room / name, installed_libexecdir() / name});
 }
 
 }  // namespace ckpt

@@ -5,7 +5,7 @@
 //
 // The problem. A program reaches the driver in two ways: it is linked to symbols of libcuda.so.1
 // (-lcuda, dlsym), or it asks cuGetProcAddress for pointers, as every CUDA runtime does. We must
-// replace 230 entries without affecting the 400 others, whose parameters we need not know.
+// replace 230 entries without affecting the 400 others. Their parameters need not be known.
 //
 // Example. The program calls cuEventRecord, which needs nothing from us, and cuMemAlloc_v2, which
 // we replace:

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
 
@@ -117,7 +116,6 @@ int serve(int connection) {
 
 // Becomes ckpt-cuda-server, which serves the calls of the program at the other end.
 int become_server(int connection, const std::string &devices) {
-  namespace fs = std::filesystem;
   json set = environment(find_driver(), devices).value("set", json::object());
   if (set.empty()) {
     log::error("this node has no CUDA driver");
@@ -126,13 +124,11 @@ int become_server(int connection, const std::string &devices) {
   for (auto &[name, value] : set.items())
     ::setenv(name.c_str(), value.get<std::string>().c_str(), 1);
   constexpr const char *kName = "ckpt-cuda-server";
-  std::error_code ec;
-  fs::path server = own_folder().parent_path() / "remote" / "cuda" / kName;
-  if (!fs::exists(server, ec)) server = installed_libexecdir() / kName;
+  std::string server = internal_executable("remote/cuda", kName);
   if (!send_message(connection, static_cast<u16>(protocol::Type::Ok))) return 1;
   std::string number = std::to_string(connection);
   ::execl(server.c_str(), kName, "--serve", number.c_str(), nullptr);
-  log::error("cannot start {}: {}", server.string(), std::strerror(errno));
+  log::error("cannot start {}: {}", kName, std::strerror(errno));
   return 1;
 }
 

@@ -147,7 +147,7 @@ EXAMPLES = ["vector_add.cu", "kernels.cu", "streams.cu", "textures.cu", "differe
             "matrices.cu", "barriers.cu", "partitions.cu"]
 
 
-SECONDS_PER_LAUNCH = {"vector_add.cu": 1, "kernels.cu": 0.3, "language.cu": 0.3, "hopper.cu": 0.3}
+SECONDS_PER_LAUNCH = {"vector_add.cu": 1, "kernels.cu": 0.3, "language.cu": 0.3, "hopper.cu": 0.3, "partitions.cu": 0.3}
 
 
 @pytest.mark.parametrize("source", [pytest.param(s, marks=[] if s in ("streams.cu", "textures.cu") else pytest.mark.full)

@@ -77,7 +77,7 @@ def test_job_of_a_user_with_connections_is_refused(user, helper, programs):
     server.wait_text("listening")
     client = start(user, "b", pair, "talk", "127.0.0.1", "7802")
     error = refused(user.tool("ckpt-dump", "--job=job"))
-    assert "(pair) has TCP connections, whose packets must be stopped during a dump, and only root may stop packets " \
+    assert "(pair) has TCP connections: their packets must be stopped during a dump, and only root may stop packets " \
            "(CAP_NET_ADMIN, which ckpt-helper does not give)" in error, error
     client.wait_lines(len(client.lines) + 1)
     (user.folder / "finish").touch()

@@ -130,6 +130,7 @@ def test_a_device_that_cannot_take_the_program_leaves_it_suspended(nodes):
     older.job.kill()
     elsewhere = another_server(nodes, CKPT_SOFTCUDA_BASE="600000000000")
     assert "cannot reserve the addresses" in refused(moved, f"remote:{elsewhere.unix}/cuda:0")
+    wait_for(lambda: not drivers_of(elsewhere), "the end of the server that was tried")
     elsewhere.job.kill()
     assert "ckpt-devd" in refused(moved, f"remote:{elsewhere.unix}/cuda:0")
     moved.resume("cuda:0")
@@ -228,7 +229,10 @@ def test_a_new_server_killed_at_any_moment_loses_no_contents(nodes):
         if isinstance(victim, list):
             os.kill(victim[0], signal.SIGKILL)
         if resume.wait() == 0:
-            moved.job.kill()
+            moved.limit.unlink()
+            killed = isinstance(victim, list)
+            assert (moved.job.wait() == 0) == (not killed), moved.job.error_text
+            assert not killed or "the CUDA device is lost" in moved.job.error_text, moved.job.error_text
             continue
         assert "lost" in resume.error_text or "has ended" in resume.error_text, resume.error_text
         moved.resume("cuda:1")

@@ -149,24 +149,26 @@ def test_what_root_has_started_for_a_user_stays_root_s(user, root, criu_for_user
     shutil.rmtree(folder)
 
 
-def bed(user, env):
+@pytest.fixture
+def objects(user, devices):  # noqa: F811
+    """A user's OpenCL program on PoCL, which goes on when the file `go` is there."""
+    env, here = devices
     for name in ("OCL_ICD_VENDORS", "RUSTICL_ENABLE", "POCL_DEVICES"):
         user.env[name] = env[name]
+    user.env["CKPT_TEST_GO"] = str(user.folder / "go")
+    job = user.run(OPENCL / "ocl-objects", options=["--device", here["pocl"]])
+    job.wait_text("READY")
+    return job
 
 
 @pytest.mark.parametrize("by_root", [False, True], ids=["user", "root"])
-def test_a_users_opencl_program_moves_to_another_device(user, helper, root, devices, by_root):  # noqa: F811
-    env, here = devices
-    bed(user, env)
-    go = user.folder / "go"
-    user.env["CKPT_TEST_GO"] = str(go)
-    job = user.run(OPENCL / "ocl-objects", options=["--device", here["pocl"]])
-    job.wait_text("READY")
+def test_a_users_opencl_program_moves_to_another_device(user, helper, root, devices, objects, by_root):  # noqa: F811
+    _, here = devices
     tool = root if by_root else user.tool
-    r = tool("ckpt-dump", job.pid, "-o", "objects.img")
+    r = tool("ckpt-dump", objects.pid, "-o", "objects.img")
     assert r.returncode == 0, r.stderr
-    assert job.wait() == 85
-    go.touch()
+    assert objects.wait() == 85
+    (user.folder / "go").touch()
     r = tool("ckpt-restore", "--device", here["rusticl"], "objects.img")
     assert r.returncode == 0, r.stderr
     assert r.stdout.splitlines()[-1] == "OK"
@@ -186,25 +188,20 @@ def uids_of(name, ended):
     return uids
 
 
-def test_root_resumes_a_users_program_on_a_device_that_the_user_finds(user, root, devices):  # noqa: F811
+def test_root_resumes_a_users_program_on_a_device_that_the_user_finds(user, root, devices, objects):  # noqa: F811
     """Drivers run as the user: their settings and caches are those of that account."""
-    env, here = devices
-    bed(user, env)
-    go = user.folder / "go"
-    user.env["CKPT_TEST_GO"] = str(go)
-    job = user.run(OPENCL / "ocl-objects", options=["--device", here["pocl"]])
-    job.wait_text("READY")
-    assert root("ckpt-dump", "--suspend", job.pid).returncode == 0
+    _, here = devices
+    assert root("ckpt-dump", "--suspend", objects.pid).returncode == 0
     ended = threading.Event()
     with ThreadPoolExecutor(1) as watcher:
         seen = watcher.submit(uids_of, "ckpt-ocl-proxy", ended)
-        r = root("ckpt-restore", "--resume", job.pid, "--device", here["rusticl"])
+        r = root("ckpt-restore", "--resume", objects.pid, "--device", here["rusticl"])
         ended.set()
     assert r.returncode == 0, r.stderr
     assert seen.result() == {UID}
-    go.touch()
-    assert job.wait() == 0, job.error_text
-    assert job.lines[-1] == "OK"
+    (user.folder / "go").touch()
+    assert objects.wait() == 0, objects.error_text
+    assert objects.lines[-1] == "OK"
 
 
 @pytest.mark.skipif(not NVCC or not RUN.exists(), reason="there is no CUDA toolkit or no software device")

@@ -16,14 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first of the candidates that exists.
-std::string first_existing(const std::vector<fs::path> &candidates) {
-  std::error_code ec;
-  for (const fs::path &p : candidates)
-    if (fs::exists(p, ec)) return p.lexically_normal().string();
-  return {};
-}
-
 // The file in `vendors` names the library by its path when it was built. If the tree was moved
 // since: the library beside the folder, which ocl-icd takes instead of a folder (libOpenCL(7)).
 std::string moved_library(const fs::path &vendors) {
@@ -46,21 +38,13 @@ std::string why_no_proxy() {
 }
 
 std::string proxy_executable(const Api &api) {
-  std::string name = fmt::format("ckpt-{}-proxy", api.name);
-  return first_existing(
-      {own_folder().parent_path() / api.library_room / name, installed_libexecdir() / name});
+  return internal_executable(api.library_room, fmt::format("ckpt-{}-proxy", api.name));
 }
 
-std::string remote_proxy_executable() {
-  constexpr const char *kName = "ckpt-remote-proxy";
-  return first_existing(
-      {own_folder().parent_path() / "remote" / kName, installed_libexecdir() / kName});
-}
+std::string remote_proxy_executable() { return internal_executable("remote", "ckpt-remote-proxy"); }
 
 std::string cuda_server_executable() {
-  constexpr const char *kName = "ckpt-cuda-server";
-  return first_existing(
-      {own_folder().parent_path() / "remote" / "cuda" / kName, installed_libexecdir() / kName});
+  return internal_executable("remote/cuda", "ckpt-cuda-server");
 }
 
 const Api *find_api(std::string_view name) {

@@ -156,7 +156,7 @@ void Connections::check_lock(Closables &reasons) const {
   for (const Held &h : held_)
     if (!h.udp && h.socket.connected() && named.insert(h.pid).second)
       reasons.push_back(
-          {h.pid, fmt::format("process {} ({}) has TCP connections, whose packets must be stopped "
+          {h.pid, fmt::format("process {} ({}) has TCP connections: their packets must be stopped "
                               "during a dump, and {}, or close the connections",
                               h.pid, h.command, ConnectionLock::advice(lock.error()))});
 }

@@ -100,8 +100,8 @@ bool try_lock(int fd) {
   return false;
 }
 
-// Removes the file of a member whose ckpt-run was killed or whose node has failed. False: the
-// member lives.
+// Removes the file of a member if its ckpt-run was killed or its node has failed. False: the member
+// lives.
 bool remove_stale(const std::string &path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return errno == ENOENT;

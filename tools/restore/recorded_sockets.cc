@@ -117,7 +117,7 @@ void check_sockets(const ImageManifest &m, Reasons &reasons) {
   if (flows_of(m).empty()) return;
   if (Result<ConnectionLock> lock = ConnectionLock::take({}); !lock)
     reasons.push_back(fmt::format(
-        "the program has TCP connections, whose packets must be stopped during a restore, and {}",
+        "the program has TCP connections: their packets must be stopped during a restore, and {}",
         ConnectionLock::advice(lock.error())));
 }
 

@@ -119,7 +119,8 @@ int main(int argc, char **argv) {
   line.option("--history=FILE", o.history,
               "the history (of ckpt-history) to which the cost of moves is fitted")
       .default_is("this user's");
-  line.option("--megabytes=MB", o.megabytes, "the size of the image of a job whose tag has none")
+  line.option("--megabytes=MB", o.megabytes,
+              "the assumed image size of a job without one in its tag")
       .range(0.0, 1e9);
   line.option("--waste-weight=N", o.waste_weight, "WMCT: the weight of wasted node time")
       .range(0.0, 1e3);

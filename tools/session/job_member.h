@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --job: one program of a job, whose programs are checkpointed together (docs/rooms/job.md). The
+// --job: a program of a job. Its programs are checkpointed together (docs/rooms/job.md). The
 // keeper listens for the job's coordinator, and starts ckpt-dump with its connection.
 //
 // Every process on the network can connect. The keeper reads nothing from the connection: it passes

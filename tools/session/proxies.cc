@@ -19,7 +19,7 @@ namespace ckpt::tools {
 
 Result<> Proxies::start(const Request &r) {
   DeviceChoice choice = r.device ? DeviceChoice{{r.api, {*r.device}}} : choice_;
-  // The calls of a program whose CUDA devices were on another node at its start, and may be here.
+  // The program was started on CUDA devices of another node. Those chosen now may be of this node.
   bool calls = r.api == "cuda-server";
   std::string api = calls ? "cuda" : r.api;
   std::vector<std::string> command = proxy_command(api, choice);

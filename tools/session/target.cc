@@ -46,7 +46,7 @@ std::string folder_of(const std::string &session_socket) {
 }
 
 // A program that ckpt-helper has restored is not a descendant of its keeper, but of a stem. Its
-// keeper is the keeper of the same user whose session names the stem's child as its program.
+// keeper is the one of the same user with a session that names the stem's child as its program.
 bool find_keeper_of_stem(const ProcessTable &table, pid_t stem, pid_t root, Target &t) {
   Result<helper::Status> program = helper::read_status(root);
   for (const Process &p : table.all()) {

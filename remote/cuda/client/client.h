@@ -208,9 +208,12 @@ struct PerThread<Fn> {
   static CUresult call(A... a) { return Fn(per_thread(a)...); }
 };
 
+// The numbers of cuda.api's lines.
+#define ASKED(n, symbol, type) inline constexpr u16 line_##symbol = n;
+#include "remote/cuda/cuda.api"
+
 // cuda.api's functions.
 #define ASKED(n, symbol, type) inline constexpr type entry_##symbol = &Asked<n, type>::call;
-#define WAITS(n, symbol, type) ASKED(n, symbol, type)
 #define ENDS(n, symbol, type) inline constexpr type entry_##symbol = &Ended<n, type>::call;
 #define SENT(n, symbol, type) inline constexpr type entry_##symbol = &Sent<n, type>::call;
 #define SETS(n, symbol, type, value) \
@@ -222,16 +225,6 @@ struct PerThread<Fn> {
   inline constexpr type ask_##symbol = &Ended<n, type>::call; \
   std::remove_pointer_t<type> entry_##symbol;
 #define OURS(symbol, type) std::remove_pointer_t<type> entry_##symbol;
-#define PER_THREAD(symbol, type, legacy)
 #include "remote/cuda/cuda.api"
-#undef ASKED
-#undef WAITS
-#undef ENDS
-#undef SENT
-#undef SETS
-#undef HANDED
-#undef HANDED_END
-#undef OURS
-#undef PER_THREAD
 
 }  // namespace ckpt::remote::cuda

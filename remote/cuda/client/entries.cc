@@ -43,27 +43,12 @@ inline constexpr void *(*kFunction)() = [] { return reinterpret_cast<void *>(&re
   inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = \
       [] { return reinterpret_cast<void *>(&Gated<type, entry_##symbol>::call); };
 #define ASKED(n, symbol, type) OURS(symbol, type)
-#define WAITS(n, symbol, type) OURS(symbol, type)
-#define ENDS(n, symbol, type) OURS(symbol, type)
-#define SENT(n, symbol, type) OURS(symbol, type)
-#define SETS(n, symbol, type, value) OURS(symbol, type)
-#define HANDED(n, symbol, type) OURS(symbol, type)
-#define HANDED_END(n, symbol, type) OURS(symbol, type)
 #define PER_THREAD(symbol, type, legacy)                                                   \
   template <>                                                                              \
   inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = [] {                        \
     return reinterpret_cast<void *>(&Gated<type, &PerThread<entry_##legacy>::call>::call); \
   };
 #include "remote/cuda/cuda.api"
-#undef OURS
-#undef ASKED
-#undef WAITS
-#undef ENDS
-#undef SENT
-#undef SETS
-#undef HANDED
-#undef HANDED_END
-#undef PER_THREAD
 
 }  // namespace
 

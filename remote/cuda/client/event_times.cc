@@ -4,9 +4,6 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-// Lines of cuda.api.
-constexpr u16 kCreate = 132, kDestroy = 133, kSynchronize = 135, kRecord = 136, kElapsed = 138;
-
 using Times = std::unordered_map<u64, double>;  // of events, in milliseconds since a base
 
 struct EventTimes {
@@ -24,7 +21,7 @@ CUresult elapsed(u64 context, u64 from, u64 to, double &out) {
   Writer w;
   Bytes reply;
   w.put(u8{1}).put(from).put(to);
-  CUresult e = link().ask(kElapsed, context, {w.bytes()}, &reply);
+  CUresult e = link().ask(line_cuEventElapsedTime, context, {w.bytes()}, &reply);
   float ms = 0;
   if (e == CUDA_SUCCESS && reply.size() == sizeof ms) std::memcpy(&ms, reply.data(), sizeof ms);
   out = static_cast<double>(ms);
@@ -39,10 +36,10 @@ u64 record_base(u64 context) {
   create.put(wanted).put(u32{CU_EVENT_DEFAULT});
   record.put(wanted).put(u64{0});
   wait.put(wanted);
-  bool made = link().ask(kCreate, context, {create.bytes()}, &reply) == CUDA_SUCCESS &&
+  bool made = link().ask(line_cuEventCreate, context, {create.bytes()}, &reply) == CUDA_SUCCESS &&
               Reader(reply).get<u64>() == wanted &&
-              link().ask(kRecord, context, {record.bytes()}) == CUDA_SUCCESS &&
-              link().ask(kSynchronize, context, {wait.bytes()}) == CUDA_SUCCESS;
+              link().ask(line_cuEventRecord, context, {record.bytes()}) == CUDA_SUCCESS &&
+              link().ask(line_cuEventSynchronize, context, {wait.bytes()}) == CUDA_SUCCESS;
   return made ? wanted : 0;
 }
 
@@ -81,7 +78,7 @@ void note_times_of(u64 context, const std::vector<u64> &events) {
   }
   Writer w;
   w.put(now);
-  link().send(kDestroy, context, {w.bytes()});
+  link().send(line_cuEventDestroy_v2, context, {w.bytes()});
 }
 
 }  // namespace

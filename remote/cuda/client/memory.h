@@ -21,7 +21,7 @@ struct Allocation {
   u64 context = 0;
   CUdevice device = 0;
   u64 id = 0;
-  u64 owner = 0;          // the number of the code whose variable it is; 0: it is of the arena
+  u64 owner = 0;          // the code that the variable belongs to; 0: memory of the arena
   bool excluded = false;  // its contents need not be saved
 };
 

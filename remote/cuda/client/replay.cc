@@ -2,6 +2,7 @@
 #include "remote/cuda/client/replay.h"
 
 #include <algorithm>
+#include <array>
 
 #include "common/api/cuda_table.h"
 #include "remote/cuda/client/client.h"
@@ -9,32 +10,18 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-const char *name_of(u16 op) {
-  switch (op) {
-    case static_cast<u16>(Op::Load): return "the code";
-#define ASKED(n, symbol, type) \
-  case n:                      \
-    return #symbol;
-#define WAITS(n, symbol, type) ASKED(n, symbol, type)
-#define ENDS(n, symbol, type) ASKED(n, symbol, type)
-#define SENT(n, symbol, type) ASKED(n, symbol, type)
-#define SETS(n, symbol, type, value) ASKED(n, symbol, type)
-#define HANDED(n, symbol, type) ASKED(n, symbol, type)
-#define HANDED_END(n, symbol, type) ASKED(n, symbol, type)
-#define OURS(symbol, type)
-#define PER_THREAD(symbol, type, legacy)
+// The driver's function that a message of this number asks for, or nullptr.
+constexpr auto kFunctionNames = [] {
+  std::array<const char *, 256> all{};
+#define ASKED(n, symbol, type) all[n] = #symbol;
 #include "remote/cuda/cuda.api"
-#undef ASKED
-#undef WAITS
-#undef ENDS
-#undef SENT
-#undef SETS
-#undef HANDED
-#undef HANDED_END
-#undef OURS
-#undef PER_THREAD
-    default: return "a call";
-  }
+  return all;
+}();
+
+const char *name_of(u16 op) {
+  if (op == static_cast<u16>(Op::Load)) return "the code";
+  const char *name = op < kFunctionNames.size() ? kFunctionNames[op] : nullptr;
+  return name ? name : "a call";
 }
 
 Failure cannot_repeat(const Ledger::Object &o, CUresult e) {

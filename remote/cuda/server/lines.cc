@@ -172,24 +172,9 @@ std::array<Handler, kLines> lines() {
   std::array<Handler, kLines> all{};
   using api::CudaId;
 #define ASKED(n, symbol, type) all[n] = Line<CudaId::id_##symbol, Does::Ask, type>::run;
-#define HANDED(n, symbol, type) ASKED(n, symbol, type)
-#define HANDED_END(n, symbol, type) ENDS(n, symbol, type)
 #define ENDS(n, symbol, type) all[n] = Line<CudaId::id_##symbol, Does::End, type>::run;
 #define WAITS(n, symbol, type) all[n] = Line<CudaId::id_##symbol, Does::Wait, type>::run;
-#define SENT(n, symbol, type) WAITS(n, symbol, type)
-#define SETS(n, symbol, type, value) ASKED(n, symbol, type)
-#define OURS(symbol, type)
-#define PER_THREAD(symbol, type, legacy)
 #include "remote/cuda/cuda.api"
-#undef ASKED
-#undef HANDED
-#undef HANDED_END
-#undef ENDS
-#undef WAITS
-#undef SENT
-#undef SETS
-#undef OURS
-#undef PER_THREAD
   return all;
 }
 

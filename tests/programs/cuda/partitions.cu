@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Lanes that execute a warp-wide instruction at the same moment with different member masks, as
-// partitions of a warp do, and barriers whose number differs within a warp.
+// partitions of a warp do, and barriers with numbers that differ within a warp.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>

@@ -12,12 +12,7 @@
 
 #include <algorithm>
 
-#include "check.h"
-
-struct Node {
-  Node *next;
-  unsigned value;
-};
+#include "list.h"
 
 __device__ unsigned salt = 17;
 static __device__ unsigned long long steps_done;
@@ -37,12 +32,6 @@ __global__ void next_salt(unsigned *p) {
   if (!remembered) remembered = p;
   *remembered += salt;
 }
-__global__ void walk(Node *first, unsigned *sum) {
-  unsigned s = 0;
-  for (Node *p = first; p != nullptr; p = p->next) s = s * 31 + p->value++;
-  *sum += s;
-}
-
 constexpr int kNodes = 30, kWords = 1 << 16, kThreads = 256;
 constexpr unsigned kFactors[4] = {5, 7, 11, 13};
 constexpr size_t kSharedBytes = 60 << 10;  // more than a kernel has by default
@@ -64,18 +53,6 @@ struct Host {
     sum += s;
   }
 };
-
-static Node *make_list() {
-  Node *next = nullptr;
-  for (int i = 0; i < kNodes; ++i) {
-    Node host{next, static_cast<unsigned>(i)};
-    Node *p;
-    CUDA(cudaMalloc(&p, sizeof(Node)));
-    CUDA(cudaMemcpy(p, &host, sizeof host, cudaMemcpyHostToDevice));
-    next = p;
-  }
-  return next;
-}
 
 static bool may_go_on(int steps) {
   int most = steps + 1;
@@ -124,7 +101,7 @@ int main(int argc, char **argv) {
   CUDA(cudaMemcpyAsync(ordered, extra, sizeof host.extra, cudaMemcpyDefault, nullptr));
   CUDA(cudaDeviceSynchronize());
   CUDA(cudaFuncSetAttribute(step, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
-  Node *list = make_list();
+  Node *list = make_list(kNodes);
   int least, greatest, priority;
   cudaStream_t stream, other;
   cudaEvent_t first, last, never, done;

@@ -8,12 +8,7 @@
 
 #include <cstring>
 
-#include "check.h"
-
-struct Node {
-  Node *next;
-  unsigned value;
-};
+#include "list.h"
 
 __device__ unsigned salt = 17;
 __constant__ unsigned factor;
@@ -24,24 +19,6 @@ __global__ void step(unsigned *data, int n, const unsigned *host, unsigned round
 }
 
 __global__ void next_salt() { salt = salt * 3 + 1; }
-
-__global__ void walk(Node *first, unsigned *sum) {
-  unsigned s = 0;
-  for (Node *p = first; p != nullptr; p = p->next) s = s * 31 + p->value++;
-  *sum += s;
-}
-
-static Node *make_list(int n) {
-  Node *next = nullptr;
-  for (int i = 0; i < n; ++i) {
-    Node host{next, static_cast<unsigned>(i)};
-    Node *p;
-    CUDA(cudaMalloc(&p, sizeof(Node)));
-    CUDA(cudaMemcpy(p, &host, sizeof host, cudaMemcpyHostToDevice));
-    next = p;
-  }
-  return next;
-}
 
 int main(int argc, char **argv) {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 10, n = argc > 2 ? std::atoi(argv[2]) : 1 << 16;
