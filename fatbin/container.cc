@@ -70,6 +70,7 @@ Result<EntryWithEnd> read_entry(const Source &source, u64 at, u64 room, HeaderBu
   e.compression = compression_of(r);
   e.arch = r.arch;
   e.flags = r.flags;
+  e.header_at = at;
   e.at = at + r.header_bytes;
   e.stored_bytes = e.compression == Compression::None ? r.padded_bytes : r.compressed_bytes;
   e.bytes = e.compression == Compression::None ? r.padded_bytes : r.raw_bytes;

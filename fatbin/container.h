@@ -19,9 +19,10 @@ enum class Compression : u8 { None, Lz4, Zstd, Unknown };
 struct Entry {
   Kind kind{};
   Compression compression = Compression::None;
-  u32 arch = 0;   // 90 is sm_90
-  u64 flags = 0;  // kFlag…
-  u64 at = 0;     // offset of the stored payload in the image's source
+  u32 arch = 0;       // 90 is sm_90
+  u64 flags = 0;      // kFlag…
+  u64 header_at = 0;  // offset of its header in the image's source
+  u64 at = 0;         // and of the stored payload
   u64 stored_bytes = 0;
   u64 bytes = 0;        // decompressed, as the header claims; untrusted
   std::string name;     // of the source file; "" without -G and -lineinfo

@@ -24,13 +24,11 @@
 // The rules
 //
 // 1. A unit decides only if the driver receives it: if there is no loaded container, since nothing
-// was
-//    linked yet, or if a loaded container is empty. The device linker leaves it empty if all units
-//    are PTX, which the driver then links at run time.
+//    was linked yet, or if a loaded container is empty. The device linker leaves it empty if all
+//    units are PTX, which the driver then links at run time.
 // 2. PTX decides only if its container has no cubin for the same target. The driver prefers the
-// cubin,
-//    from which the compiler has removed unused functions. PTX for another target decides: a newer
-//    GPU gets it.
+//    cubin, from which the compiler has removed unused functions. PTX for another target decides: a
+//    newer GPU gets it.
 // 3. An entry that decides and cannot be examined makes the verdict "assumed": LTO-IR, an unknown
 //    kind, a damaged entry, one beyond a limit.
 // 4. libcudadevrt.a is not part of the program: its units are recognised by a variable and ignored.

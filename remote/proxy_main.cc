@@ -18,6 +18,7 @@
 
 #include "agent/protocol.h"
 #include "ckpt_config.h"
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "common/ipc/unix_socket.h"
@@ -119,8 +120,7 @@ Purpose purpose_of(const Options &o) {
 bool calls_natively(const std::string &question) {
   nlohmann::json all = nlohmann::json::parse(question, nullptr, false);
   if (!all.is_object()) return false;
-  const nlohmann::json needs = all.value("needs", nlohmann::json::object());
-  return !needs.is_object() || needs.value("forwarded", nlohmann::json(false)) != true;
+  return !json_value(json_member(all, "needs"), "forwarded", false);
 }
 
 int refuse_native_program() {

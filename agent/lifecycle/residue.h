@@ -11,8 +11,7 @@
 //                            the dump, and restores a private copy: writes no longer reach the
 //                            other side.
 //   a socket of the session  To the keeper, a tool or a proxy. CRIU notices in the middle of the
-//   dump
-//                            that the peer is not part of the program, and gives up.
+//                            dump that the peer is not part of the program, and gives up.
 //   a device driver          It holds descriptors and mappings of a device (/dev/nvidia*, a pool of
 //                            threads) that CRIU refuses or that mean nothing on another machine.
 //

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <list>
 
+#include "common/base/json_fields.h"
+
 namespace ckpt::cuda {
 namespace {
 
@@ -21,13 +23,10 @@ struct OldDevice {
 // Devices that are used come first: the others take what is left.
 std::vector<OldDevice> read_requirements(const json &requirements) {
   std::vector<OldDevice> all;
-  auto devices = requirements.find("devices");
-  if (devices == requirements.end() || !devices->is_array()) return all;
-  for (const json &d : *devices) {
-    if (!d.is_object()) continue;
-    all.push_back({d.value("name", ""), d.value("uuid", ""), d.value("capability", 0),
-                   d.value("used", false), d.value("bytes", 0ULL) + d.value("driver_bytes", 0ULL)});
-  }
+  for (const json &d : json_list(requirements, "devices"))
+    all.push_back({json_string(d, "name"), json_string(d, "uuid"), json_value(d, "capability", 0),
+                   json_value(d, "used", false),
+                   json_value(d, "bytes", u64{0}) + json_value(d, "driver_bytes", u64{0})});
   std::stable_partition(all.begin(), all.end(), [](const OldDevice &o) { return o.used; });
   return all;
 }
@@ -91,9 +90,7 @@ DeviceCheck check_devices(const json &requirements, const std::vector<RealDevice
 
 void complete_check(DeviceCheck &check, const json &requirements,
                     const std::vector<std::string> &gpus, int driver_version) {
-  std::vector<std::string> before;
-  for (const json &uuid : requirements.value("gpus", json::array()))
-    if (uuid.is_string()) before.push_back(uuid.get<std::string>());
+  std::vector<std::string> before = json_strings(json_member(requirements, "gpus"));
   Result<DeviceMap> complete = complete_map(check.map, before, gpus);
   if (!complete) {
     check.reasons.push_back(complete.error().text());

@@ -5,41 +5,25 @@
 #include <charconv>
 
 #include "common/base/bytes.h"
+#include "common/base/json_fields.h"
 
 namespace ckpt::cuda {
 namespace {
 
 using nlohmann::json;
 
-json list_in(const json &j, const char *key) {
-  json list = j.is_object() ? j.value(key, json::array()) : json::array();
-  return list.is_array() ? list : json::array();
-}
-
-std::string text_in(const json &j, const char *key) {
-  auto found = j.find(key);
-  return found != j.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-u64 number_in(const json &j, const char *key) {
-  auto found = j.find(key);
-  return found != j.end() && found->is_number_unsigned() ? found->get<u64>() : 0;
-}
-
 std::string version(int capability) {
   return fmt::format("{}.{}", capability / 10, capability % 10);
 }
 
 std::string reason_against_code(const json &code, const RealDevice &d, bool software) {
-  std::vector<std::string> targets;
-  for (const json &t : list_in(code, "targets"))
-    if (t.is_string()) targets.push_back(t.get<std::string>());
+  std::vector<std::string> targets = json_strings(json_member(code, "targets"));
   auto runs = [&](const std::string &t) { return runs_on(t, d.capability, software); };
   if (std::ranges::any_of(targets, runs)) return {};
   return fmt::format(
       "the code with the kernel \"{}\" has no version for \"{}\" (compute capability {}): it has "
       "{}{}",
-      text_in(code, "kernel"), d.name, version(d.capability), fmt::join(targets, ", "),
+      json_string(code, "kernel"), d.name, version(d.capability), fmt::join(targets, ", "),
       software ? ", and the software device executes PTX (compute_…) only" : "");
 }
 
@@ -55,10 +39,7 @@ std::vector<RealDevice> visible(const std::vector<RealDevice> &offered,
 
 }  // namespace
 
-bool is_forwarded(const json &requirements) {
-  auto found = requirements.find("forwarded");
-  return found != requirements.end() && found->is_boolean() && found->get<bool>();
-}
+bool is_forwarded(const json &requirements) { return json_value(requirements, "forwarded", false); }
 
 // A cubin runs on chips of the same major and no smaller minor version, PTX on all later ones; with
 // an "a" only on that very chip, with an "f" on its family (CUDA C++ Programming Guide, "Compute
@@ -80,21 +61,21 @@ DeviceCheck check_forwarded(const json &requirements, const std::vector<RealDevi
                             const std::vector<std::string> &chosen, bool software) {
   DeviceCheck check;
   std::vector<RealDevice> now = visible(offered, chosen);
-  for (const json &old : list_in(requirements, "devices")) {
-    auto used = old.find("used");
-    if (used == old.end() || !used->is_boolean() || !used->get<bool>()) continue;
-    u64 n = number_in(old, "number"), bytes = number_in(old, "bytes");
+  for (const json &old : json_list(requirements, "devices")) {
+    if (!json_value(old, "used", false)) continue;
+    u64 n = json_value(old, "number", u64{0}), bytes = json_value(old, "bytes", u64{0});
     if (n >= now.size()) {
-      check.reasons.push_back(fmt::format(
-          "there is no CUDA device for \"{}\", device {} of the program", text_in(old, "name"), n));
+      check.reasons.push_back(
+          fmt::format("there is no CUDA device for \"{}\", device {} of the program",
+                      json_string(old, "name"), n));
       continue;
     }
     const RealDevice &d = now[n];
     if (bytes > d.free_bytes)
       check.reasons.push_back(
           fmt::format("the program has {} MiB on \"{}\", and only {} MiB are free on {}",
-                      bytes >> 20, text_in(old, "name"), d.free_bytes >> 20, d.uuid));
-    for (const json &code : list_in(requirements, "code"))
+                      bytes >> 20, json_string(old, "name"), d.free_bytes >> 20, d.uuid));
+    for (const json &code : json_list(requirements, "code"))
       if (std::string why = reason_against_code(code, d, software); !why.empty())
         check.reasons.push_back(std::move(why));
   }

@@ -17,6 +17,7 @@
 #include "agent/protocol.h"
 #include "ckpt_config.h"
 #include "common/base/installation.h"
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/ipc/unix_socket.h"
@@ -36,7 +37,7 @@ void print(const json &j) {
 
 // The software device finds its broker by a variable, as in the program.
 void set_driver_variables(const RealDriver &driver) {
-  json set = environment(driver, "").value("set", json::object());
+  json set = json_object(environment(driver, ""), "set");
   for (auto &[name, value] : set.items())
     ::setenv(name.c_str(), value.get<std::string>().c_str(), 0);
 }
@@ -92,8 +93,7 @@ DeviceCheck check_installed(const json &requirements, const std::string &chosen)
 int check(const std::string &chosen) {
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   json input = json::parse(text, nullptr, false);
-  DeviceCheck c =
-      check_installed(input.is_object() ? input.value("needs", json()) : json(), chosen);
+  DeviceCheck c = check_installed(json_member(input, "needs"), chosen);
   json map = json::array();
   for (auto &[from, to] : c.map) map.push_back({from, to});
   print({{"reasons", c.reasons}, {"map", map}});
@@ -116,7 +116,7 @@ int serve(int connection) {
 
 // Becomes ckpt-cuda-server, which serves the calls of the program at the other end.
 int become_server(int connection, const std::string &devices) {
-  json set = environment(find_driver(), devices).value("set", json::object());
+  json set = json_object(environment(find_driver(), devices), "set");
   if (set.empty()) {
     log::error("this node has no CUDA driver");
     return 1;

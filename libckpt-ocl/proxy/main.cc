@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "ckpt_config.h"
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "libckpt-ocl/proxy/check/check.h"
@@ -30,12 +31,13 @@ int list_devices() {
 int check(const std::string &devices) {
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   nlohmann::json input = nlohmann::json::parse(text, nullptr, false);
-  nlohmann::json requirements = input.is_object() ? input.value("needs", nlohmann::json()) : input;
+  nlohmann::json requirements = input.is_object() ? json_member(input, "needs") : input;
   std::vector<std::string> reasons;
   if (!requirements.is_object())
     reasons.push_back("the image has no requirements for an OpenCL device; it may be damaged");
   else
-    reasons = check_requirements(requirements, {devices, input.value("ignore_limits", false)});
+    reasons =
+        check_requirements(requirements, {devices, json_value(input, "ignore_limits", false)});
   nlohmann::json out = {{"reasons", reasons}};
   std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
   return reasons.empty() ? 0 : 1;

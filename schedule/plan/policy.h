@@ -13,15 +13,13 @@
 //
 // Policies.
 //   MCT    minimum completion time: the class on which the job ends first, after all that is
-//   planned
-//          there. It never starts before a job that was planned there earlier.
+//          planned there. It never starts before a job that was planned there earlier.
 //   MCTB   with preemptive backfill: first uses the idle intervals of that class, before its start.
 //   MCTM   with migration: first uses nodes of the other classes that nothing follows.
 //   MCTBM  both: the seven steps of KS-5.4.
 //   WMCT   our own: of all plans (a whole run in any idle interval, and those of the policies
-//   above)
-//          the one that ends first when what it wastes is added: see `waste_weight`. It always
-//          charges what really happens, whatever the options say.
+//          above) the one that ends first when what it wastes is added: see `waste_weight`. It
+//          always charges what really happens, whatever the options say.
 //
 // No policy delays a job that was planned before. Cost: a walk over the reservations between now
 // and the job's start, on each class.

@@ -265,12 +265,12 @@ def test_two_members_of_one_name(ckpt):
     third.wait_lines(1)
 
 
-def start_pair(ckpt, nodes, *options):
+def start_pair(ckpt, nodes, *options, env=None):
     """As Pair does, with options of both ckpt-run."""
     program = str(ckpt.programs / "pair")
-    server = nodes[0].start("ckpt-run", "--job=job", *options, "--", program, "serve", NETWORK + "1", PORT)
+    server = nodes[0].start("ckpt-run", "--job=job", *options, "--", program, "serve", NETWORK + "1", PORT, env=env)
     server.wait_text("listening")
-    client = nodes[1].start("ckpt-run", "--job=job", *options, "--", program, "talk", NETWORK + "1", PORT)
+    client = nodes[1].start("ckpt-run", "--job=job", *options, "--", program, "talk", NETWORK + "1", PORT, env=env)
     client.wait_lines(2)
     wait_members(ckpt.folder / "job", ["node1", "node2"])
     return [server, client]
@@ -308,3 +308,12 @@ def test_checkpoints_of_the_job_at_intervals(ckpt, nodes):
     ckpt.finish()
     assert [j.wait() for j in jobs[::-1]] == [0, 0]
     assert not any(j.error_text for j in jobs), [j.error_text for j in jobs]
+
+
+def test_killed_checkpoints_at_intervals_leave_the_job_running(ckpt, nodes):
+    """A ckpt-dump that is killed prints no report."""
+    jobs = start_pair(ckpt, nodes(2), "--every=1s", env={"CKPT_TEST_STOP_AT": "job-settle"})
+    wait_for(lambda: "no image was written" in jobs[0].error_text + jobs[1].error_text, "a killed ckpt-dump")
+    jobs[1].wait_lines(len(jobs[1].lines) + 1)
+    ckpt.finish()
+    assert [j.wait() for j in jobs[::-1]] == [0, 0]

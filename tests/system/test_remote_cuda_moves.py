@@ -25,14 +25,14 @@ def nodes(ckpt, make):  # noqa: F811
 
 
 class Moved:
-    """remote_moves.cu, which makes as many steps as it may."""
+    """remote_moves.cu, or another program that makes as many steps as it may."""
 
-    def __init__(self, nodes, *arguments, flags=()):
+    def __init__(self, nodes, *arguments, flags=(), source="remote_moves.cu"):
         self.nodes = nodes
         self.steps = 0
         self.limit = nodes.ckpt.folder / "steps"
         self.allow(1)
-        self.job = nodes.start("remote_moves.cu", 10, *arguments, device=nodes.device(), flags=flags)
+        self.job = nodes.start(source, 10, *arguments, device=nodes.device(), flags=flags)
         self.job.wait_text("step 1\n")
 
     def allow(self, steps):
@@ -137,14 +137,27 @@ def test_a_device_that_cannot_take_the_program_leaves_it_suspended(nodes):
     moved.finish()
 
 
-def test_variables_that_lie_elsewhere_are_refused_by_name(nodes):
-    """A library was unloaded, so the addresses of the program's own variables are others in a new process."""
-    moved = Moved(nodes, "gap")
-    moved.suspend()
-    for device in ("cuda:0", nodes.device()):
-        errors = refused(moved, device)
-        assert 'the variable "' in errors and "on this device instead of" in errors
-    assert moved.job.process.poll() is None
+@pytest.mark.parametrize("flags", [(), ("-rdc=true",), ("-lineinfo",)], ids=["plain", "rdc", "lineinfo"])
+def test_variables_keep_their_addresses(nodes, flags):
+    """Other variables and device memory hold these addresses. A library was unloaded before, so that the driver of a
+    new process would choose others."""
+    moved = Moved(nodes, "gap", flags=flags, source="remote_variables.cu")
+    moved.move("cuda:0")
+    moved.step()
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    moved.move(f"remote:{older.unix}/cuda:0")
+    moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image")
+    assert moved.job.wait() == 85
+    moved.finish(nodes.ckpt.restore("image", "--device", nodes.device()))
+
+
+def test_a_variable_whose_address_the_driver_chooses_is_refused_by_name(nodes):
+    """It holds the address of a function. The program runs on."""
+    moved = Moved(nodes, flags=("-DFUNCTIONS",), source="remote_variables.cu")
+    code, errors = moved.call("ckpt-dump", "--suspend")
+    assert code != 0 and 'its variable "function"' in errors, errors
+    moved.finish()
 
 
 def test_a_program_moves_to_another_chip(nodes):

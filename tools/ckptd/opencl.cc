@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "common/base/json_fields.h"
 #include "tools/command_line.h"
 #include "tools/device/device.h"
 
@@ -33,7 +34,7 @@ Result<Entry> read_entry(const std::string &text) {
 }
 
 bool is_selected(const Device &d, const std::string &wanted) {
-  return wanted == "all" || d.all.value("type", "") != "cpu";
+  return wanted == "all" || json_string(d.all, "type") != "cpu";
 }
 
 }  // namespace

@@ -7,8 +7,7 @@
 //   Own      as the user of this tool, who has the capabilities that CRIU needs
 //   Helper   by ckpt-helper, for a user without these capabilities
 //   ForUser  this tool is root's, program and ckpt-run belong to one other user: as that user. A
-//   root
-//            without SYS_RESOURCE could not dump it, and devices open as the program's user.
+//            root without SYS_RESOURCE could not dump it, and devices open as the program's user.
 //
 // docs/HELPER.md explains which rights are needed, and why. With Helper and ForUser, CRIU is a
 // child of a process of the room helper/ (criu_by_helper.h).

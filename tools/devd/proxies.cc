@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include "common/base/json_fields.h"
 #include "common/base/json_text.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
@@ -55,9 +56,9 @@ Result<pid_t> start_cuda(const std::string &devices, int connection, int daemon)
   std::vector<std::string> question{"--environment"};
   if (!devices.empty()) question.insert(question.end(), {"--device", devices});
   CKPT_TRY(remote::ProxyStarter::Answer answer, ask("cuda", question, ""));
-  nlohmann::json environment = parse_json(answer.output), set;
-  if (environment.is_object()) set = environment.value("set", nlohmann::json::object());
-  if (answer.exit_code != 0 || !set.is_object() || set.empty())
+  nlohmann::json environment = parse_json(answer.output);
+  const nlohmann::json &set = json_object(environment, "set");
+  if (answer.exit_code != 0 || set.empty())
     return fail_with_hint("the server's node has no CUDA driver",
                           "ckpt-run --list-devices --host HOST lists its devices");
   Spawn spec{

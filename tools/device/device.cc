@@ -5,6 +5,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "tools/device/apis.h"
@@ -36,12 +37,12 @@ bool says(const std::string &digits, int number) {
 
 Device read_device(const std::string &api, const json &j) {
   Device d;
-  d.api = j.value("api", api);
-  d.id = j.value("id", "");
-  d.platform = j.value("platform", "");
-  d.name = j.value("name", "");
-  d.uuid = j.value("uuid", "");
-  d.memory_bytes = j.value("memory_bytes", 0ULL);
+  d.api = json_string(j, "api", api);
+  d.id = json_string(j, "id");
+  d.platform = json_string(j, "platform");
+  d.name = json_string(j, "name");
+  d.uuid = json_string(j, "uuid");
+  d.memory_bytes = json_value(j, "memory_bytes", u64{0});
   d.all = j;
   return d;
 }
@@ -59,7 +60,7 @@ bool matches(const Device &d, const std::string &word, int number_in_api) {
     return lower(text).find(rest) != std::string::npos;
   };
   return rest == lower(d.id) || contains(d.platform) || contains(d.name) ||
-         contains(d.all.value("version", ""));
+         contains(json_string(d.all, "version"));
 }
 
 // Names for devices, of those that matches() finds: cuda:0, ocl:rusticl, ocl:pthread, a UUID.
@@ -116,20 +117,11 @@ std::string_view only_api(const std::string &spec) {
   return {};
 }
 
-std::vector<std::string> strings_of(const json &list) {
-  std::vector<std::string> all;
-  if (list.is_array())
-    for (const json &j : list)
-      if (j.is_string()) all.push_back(j.get<std::string>());
-  return all;
-}
-
 DeviceCheck read_check(const json &answer) {
   DeviceCheck check;
-  if (!answer.is_object()) return check;
-  check.reasons = strings_of(answer.value("reasons", json::array()));
-  for (const json &pair : answer.value("map", json::array()))
-    if (std::vector<std::string> both = strings_of(pair); both.size() == 2)
+  check.reasons = json_strings(json_member(answer, "reasons"));
+  for (const json &pair : json_list(answer, "map"))
+    if (std::vector<std::string> both = json_strings(pair); both.size() == 2)
       check.map.emplace_back(both[0], both[1]);
   return check;
 }

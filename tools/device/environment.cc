@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "tools/device/apis.h"
 #include "tools/device/remote.h"
@@ -20,9 +21,8 @@ std::string prepended(const std::string &name, const std::string &value) {
 }
 
 void add_answer(const json &answer, ProgramEnvironment &e) {
-  e.software_cuda = e.software_cuda || answer.value("software", false);
-  const json set = answer.value("set", json::object()),
-             front = answer.value("in_front", json::object());
+  e.software_cuda = e.software_cuda || json_value(answer, "software", false);
+  const json &set = json_object(answer, "set"), &front = json_object(answer, "in_front");
   for (auto &[name, value] : set.items())
     if (value.is_string()) e.set.emplace_back(name, value.get<std::string>());
   for (auto &[name, value] : front.items())
@@ -41,8 +41,8 @@ Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvir
   bool sound = r.exit_code == 0 && answer.is_object();
   // If --device names only devices of another API, the program must find no CUDA, as on any machine
   // without a GPU, instead of the software device.
-  bool unwanted =
-      sound && answer.value("software", false) && !choice.empty() && !choice.contains(api.name);
+  bool unwanted = sound && json_value(answer, "software", false) && !choice.empty() &&
+                  !choice.contains(api.name);
   if (sound && !unwanted)
     add_answer(answer, e);
   else if (!sound)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "common/base/json_fields.h"
 #include "common/base/json_text.h"
 #include "common/base/text.h"
 #include "tools/device/apis.h"
@@ -18,9 +19,9 @@ constexpr std::string_view kPrefix = "remote:";
 
 // As ckpt-remote-proxy reports why it has no answer.
 Failure remote_failure(const json &answer) {
-  const json error = answer.is_object() ? answer.value("error", json()) : json();
+  const json &error = json_member(answer, "error");
   if (!error.is_object()) return fail("ckpt-remote-proxy failed without a reason");
-  return fail_with_hint(error.value("what", ""), error.value("hint", ""));
+  return fail_with_hint(json_string(error, "what"), json_string(error, "hint"));
 }
 
 Result<RemoteName> same_node(const std::vector<std::string> &words) {

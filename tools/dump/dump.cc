@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "storage/format/uuid.h"
@@ -72,9 +73,9 @@ Result<DumpReport> Dump::run() {
   }
   CKPT_CHECK(finish());
   report_.stats = image_->stats();
-  report_.program = manifest_.value("program", "");
+  report_.program = json_string(manifest_, "program");
   for (const nlohmann::json &p : manifest_["participants"])
-    report_.apis.push_back(p.value("api", ""));
+    report_.apis.push_back(json_string(p, "api"));
   report_.device_bytes = agents_.device_bytes();
   report_.unchanged_bytes = agents_.unchanged_bytes();
   phases_.end();

@@ -15,6 +15,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/json_fields.h"
+#include "common/base/json_text.h"
 #include "common/base/units.h"
 #include "storage/io/partial_folder.h"
 #include "tools/device/apis.h"
@@ -121,16 +123,12 @@ class DumpAll {
   }
 
   static json report_of(const Job &job) {
-    std::string text(kMaxReport, '\0');
-    ssize_t n = ::pread(job.report.get(), text.data(), text.size(), 0);
-    text.resize(n > 0 ? static_cast<size_t>(n) : 0);
-    return json::parse(text, nullptr, false);
+    return parse_json(output_in(job.report.get(), kMaxReport));
   }
 
   static std::string why(const Job &job, int status) {
     json report = report_of(job);
-    if (report.is_object() && report.contains("error") && report["error"].is_object())
-      if (std::string what = field(report["error"], "what"); !what.empty()) return what;
+    if (std::string what = field(json_member(report, "error"), "what"); !what.empty()) return what;
     return WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
                              : fmt::format("killed by signal {}", WTERMSIG(status));
   }
@@ -138,7 +136,7 @@ class DumpAll {
   void dumped(const Job &job) {
     dumped_.push_back(job.image);
     json report = report_of(job);
-    double stored = report.is_object() ? report.value("stored_bytes", 0.0) : 0;
+    double stored = json_value(report, "stored_bytes", 0.0);
     say(fmt::format("dumped   {}  {} ({})", name_of(job), printable(job.image),
                     human_bytes(static_cast<u64>(stored))));
     list_.push_back(describe(job, job.image, {}));

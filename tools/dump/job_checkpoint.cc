@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "common/base/json_depth.h"
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "tools/job/match.h"
 
@@ -156,7 +157,7 @@ Result<> JobCheckpoint::commit(const JobFolder &folder, const Crew &crew) {
       decide(folder.decision(report_.checkpoint),
              {{"result", "complete"}, {"members", names}, {"stopped", !options_.leave_running}}));
   if (!is_complete(decision))
-    return fail("a member of the job has given up: {}", decision.value("why", ""));
+    return fail("a member of the job has given up: {}", json_string(decision, "why"));
   return {};
 }
 

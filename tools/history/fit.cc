@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/base/json_fields.h"
+
 namespace ckpt::tools {
 
 using namespace schedule;
@@ -19,14 +21,10 @@ std::optional<double> number(const json &event, const char *name) {
   return value >= 0 && value < 1e18 ? std::optional(value) : std::nullopt;
 }
 
-std::string word(const json &event, const char *name) {
-  auto at = event.find(name);
-  return at != event.end() && at->is_string() ? at->get<std::string>() : "";
-}
-
 bool counts(const json &event, const FitOptions &o) {
-  return word(event, "result") == "ok" && (o.devices.empty() || devices_of(event) == o.devices) &&
-         (o.storage.empty() || word(event, "storage") == o.storage);
+  return json_string(event, "result") == "ok" &&
+         (o.devices.empty() || devices_of(event) == o.devices) &&
+         (o.storage.empty() || json_string(event, "storage") == o.storage);
 }
 
 // `extra`: the seconds that are no cost of the data.
@@ -38,7 +36,7 @@ SizedFit fit_sized(const std::vector<const json *> &events, const char *extra) {
     double stored = number(*e, "stored_bytes").value_or(0) / kBytesPerMegabyte;
     double other = std::min(number(*e, extra).value_or(0), seconds);
     samples.push_back({megabytes, stored, seconds - other});
-    fit.all.push_back({word(*e, "program"), megabytes, stored,
+    fit.all.push_back({json_string(*e, "program"), megabytes, stored,
                        number(*e, "compile_seconds").value_or(0), other, seconds});
   }
   fit.cost = fit_relative(samples);
@@ -49,12 +47,8 @@ SizedFit fit_sized(const std::vector<const json *> &events, const char *extra) {
 }  // namespace
 
 std::string devices_of(const json &event) {
-  std::string list;
-  auto at = event.find("devices");
-  if (at != event.end() && at->is_array())
-    for (const json &api : *at)
-      if (api.is_string()) list += (list.empty() ? "" : ",") + api.get<std::string>();
-  return list.empty() ? "none" : list;
+  std::vector<std::string> apis = json_strings(json_member(event, "devices"));
+  return apis.empty() ? "none" : fmt::format("{}", fmt::join(apis, ","));
 }
 
 std::vector<double> SizedFit::errors() const {
@@ -71,10 +65,10 @@ HistoryFit fit_history(const std::vector<json> &events, const FitOptions &o) {
     std::optional<double> bytes = number(e, "bytes"), seconds = number(e, "seconds");
     if (!counts(e, o) || !bytes || !seconds || *seconds <= 0) continue;
     double megabytes = *bytes / kBytesPerMegabyte;
-    if (word(e, "event") == "dump") {
+    if (json_string(e, "event") == "dump") {
       dumps.push_back({megabytes, *seconds, number(e, "waited_seconds").value_or(0)});
       dump_events.push_back(&e);
-    } else if (word(e, "event") == "restore") {
+    } else if (json_string(e, "event") == "restore") {
       restores.push_back({megabytes, *seconds, number(e, "compile_seconds").value_or(0)});
       restore_events.push_back(&e);
     }

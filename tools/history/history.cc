@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "common/base/io.h"
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/new_file.h"
 #include "tools/json_text.h"
@@ -119,7 +120,8 @@ std::vector<json> read_history(const std::string &path) {
 
 json phase_seconds(const json &phases) {
   json seconds = json::object();
-  for (const json &phase : phases) seconds[phase.value("name", "")] = phase.value("seconds", 0.0);
+  for (const json &phase : phases)
+    seconds[json_string(phase, "name")] = json_value(phase, "seconds", 0.0);
   return seconds;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "common/base/json_fields.h"
 #include "common/base/printable.h"
 #include "common/base/units.h"
 #include "tools/command_line.h"
@@ -31,14 +32,10 @@ struct Options {
 
 // Fields of a file that its user may have written by hand: of any type, or missing.
 std::string text_field(const json &event, const char *name) {
-  auto it = event.find(name);
-  return it != event.end() && it->is_string() ? printable(it->get<std::string>()) : "-";
+  return printable(json_string(event, name, "-"));
 }
 
-double number_field(const json &event, const char *name) {
-  auto it = event.find(name);
-  return it != event.end() && it->is_number() ? it->get<double>() : 0;
-}
+double number_field(const json &event, const char *name) { return json_value(event, name, 0.0); }
 
 std::string seconds_of(const json &event, const char *name) {
   return event.contains(name) ? fmt::format("{:.3f}", number_field(event, name)) : "-";
@@ -58,12 +55,8 @@ std::string bytes_of(const json &event) {
 }
 
 std::string list_of(const json &event, const char *name) {
-  std::string list;
-  auto it = event.find(name);
-  if (it == event.end() || !it->is_array()) return "-";
-  for (const json &word : *it)
-    if (word.is_string()) list += (list.empty() ? "" : ",") + printable(word.get<std::string>());
-  return list.empty() ? "-" : list;
+  std::vector<std::string> words = json_strings(json_member(event, name));
+  return words.empty() ? "-" : printable(fmt::format("{}", fmt::join(words, ",")));
 }
 
 std::string text_of(const std::vector<json> &events) {

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "common/base/gpu.h"
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "manager/daemon/measure/nvml.h"
 #include "tools/idled/small_file.h"
@@ -49,22 +50,21 @@ class ByManager final : public DeviceMemory {
     CKPT_TRY(UniqueFd socket, connect_manager(socket_));
     CKPT_TRY(json status, manager_status(socket.get()));
     u64 held = 0;
-    for (const json &gpu : status.value("gpus", json::array()))
-      held += less(gpu.value("total_bytes", u64{0}), gpu.value("free_bytes", u64{0}));
-    for (const json &p : status.value("programs", json::array()))
-      if (guests.has(p.value("pid", 0)) && p.value("gpu", json()).is_string())
-        held = less(held, p.value("used_bytes", u64{0}) + p.value("variable_bytes", u64{0}) +
-                              context_bytes(status, p));
+    for (const json &gpu : json_list(status, "gpus"))
+      held += less(json_value(gpu, "total_bytes", u64{0}), json_value(gpu, "free_bytes", u64{0}));
+    for (const json &p : json_list(status, "programs"))
+      if (guests.has(json_value(p, "pid", 0)) && json_member(p, "gpu").is_string())
+        held = less(held, json_value(p, "used_bytes", u64{0}) +
+                              json_value(p, "variable_bytes", u64{0}) + context_bytes(status, p));
     return held;
   }
 
  private:
   static u64 context_bytes(const json &status, const json &program) {
-    if (!program.value("context", false)) return 0;
-    for (const json &gpu : status.value("gpus", json::array()))
-      if (gpu.value("uuid", "") == program.value("gpu", "") &&
-          gpu.value("context_bytes", json()).is_number_unsigned())
-        return gpu["context_bytes"].get<u64>();
+    if (!json_value(program, "context", false)) return 0;
+    for (const json &gpu : json_list(status, "gpus"))
+      if (json_string(gpu, "uuid") == json_string(program, "gpu"))
+        return json_value(gpu, "context_bytes", u64{0});
     return 0;
   }
 

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "common/base/json_fields.h"
 #include "common/base/units.h"
 #include "tools/idled/small_file.h"
 #include "tools/json_text.h"
@@ -67,22 +68,21 @@ Result<> StatusFile::write(const IdledStatus &s) {
 
 Result<json> read_status(const std::string &folder) {
   json status = json::parse(contents_of(folder + kStatus).value_or(""), nullptr, false);
-  Result<Process> writer = read_process(status.is_object() ? status.value("pid", 0) : 0);
-  if (!writer || writer->start_ticks != status.value("start_ticks", u64{0}))
+  Result<Process> writer = read_process(json_value(status, "pid", 0));
+  if (!writer || writer->start_ticks != json_value(status, "start_ticks", u64{0}))
     return fail_with_hint(fmt::format("no ckpt-idled runs with the folder {}", folder),
                           "start it: systemctl start ckpt-idled");
   return status;
 }
 
 std::string status_line(const json &status, i64 now) {
-  auto seconds = static_cast<u64>(std::max<i64>(0, now - status.value("since", now)));
-  std::string line = fmt::format("{} for {}: {}", status.value("idle", false) ? "idle" : "busy",
-                                 human_duration(seconds), status.value("text", ""));
-  std::vector<std::string> off = status.value("off_by", std::vector<std::string>());
+  auto seconds = static_cast<u64>(std::max<i64>(0, now - json_value(status, "since", now)));
+  std::string line =
+      fmt::format("{} for {}: {}", json_value(status, "idle", false) ? "idle" : "busy",
+                  human_duration(seconds), json_string(status, "text"));
+  std::vector<std::string> off = json_strings(json_member(status, "off_by"));
   if (!off.empty()) line += fmt::format(" (by {})", fmt::join(off, ", "));
-  std::string error = status.contains("slurm") && status["slurm"]["error"].is_string()
-                          ? status["slurm"]["error"].get<std::string>()
-                          : "";
+  std::string error = json_string(json_member(status, "slurm"), "error");
   return error.empty() ? line : line + "\nSlurm could not be told: " + error;
 }
 

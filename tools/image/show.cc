@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "common/base/json_fields.h"
 #include "common/base/units.h"
 #include "storage/format/uuid.h"
 #include "tools/image/commands.h"
@@ -48,7 +49,7 @@ std::string prefixed(const char *prefix, const std::string &value) {
 
 std::string command_line(const json &manifest) {
   std::string out;
-  for (const json &word : list_field(manifest, "argv")) {
+  for (const json &word : json_list(manifest, "argv")) {
     if (out.size() > 500) return out + " ...";
     out += (out.empty() ? "" : " ") + value_text(word, 200);
   }
@@ -65,11 +66,10 @@ std::string describe_process(const json &p) {
 // the program a GPU of its own. Empty without CUDA.
 std::string device_heap(const json &m) {
   std::string all;
-  for (const json &p : list_field(m, "participants")) {
-    json requirements = p.is_object() ? p.value("needs", json()) : json();
-    json heap = requirements.is_object() ? requirements.value("device_heap", json()) : json();
+  for (const json &p : json_list(m, "participants")) {
+    const json &heap = json_member(json_member(p, "needs"), "device_heap");
     if (!heap.is_object()) continue;
-    bool used = heap.contains("used") && heap["used"] == true;
+    bool used = json_value(heap, "used", false);
     if (used) return "yes: " + field(heap, "why");
     all = "no";
   }
@@ -88,10 +88,9 @@ std::string describe_file(const json &f) {
 
 std::string describe_phase(const json &p) {
   if (!p.is_object()) return value_text(p, kMaxDetail);
-  auto it = p.find("seconds");
-  std::string seconds = it != p.end() && it->is_number()
-                            ? fmt::format("{:8.3f} s", it->get<double>())
-                            : field(p, "seconds", 20);
+  const json &value = json_member(p, "seconds");
+  std::string seconds =
+      value.is_number() ? fmt::format("{:8.3f} s", value.get<double>()) : field(p, "seconds", 20);
   return joined({fmt::format("{:<12}", field(p, "name", 40)), seconds});
 }
 
@@ -105,11 +104,11 @@ void put_manifest(Page &page, const json &m) {
   page.line("program", field(m, "program"));
   page.line("arguments", command_line(m));
   page.line("folder", field(m, "cwd"));
-  page.list("processes", list_field(m, "processes"), describe_process);
-  page.list("participants", list_field(m, "participants"), describe_participant);
+  page.list("processes", json_list(m, "processes"), describe_process);
+  page.list("participants", json_list(m, "participants"), describe_participant);
   if (std::string heap = device_heap(m); !heap.empty()) page.line("device heap", heap);
-  page.list("files", list_field(m, "files"), describe_file);
-  page.list("phases", list_field(m, "phases"), describe_phase);
+  page.list("files", json_list(m, "files"), describe_file);
+  page.list("phases", json_list(m, "phases"), describe_phase);
 }
 
 std::string cost_line(const std::string &name, const StreamCost &c) {

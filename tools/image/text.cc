@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "common/base/json_fields.h"
+
 namespace ckpt::tools {
 
 using nlohmann::json;
@@ -14,16 +16,8 @@ std::string value_text(const json &value, size_t max_bytes) {
 }
 
 std::string field(const json &object, const char *name, size_t max_bytes) {
-  if (!object.is_object()) return "";
-  auto it = object.find(name);
-  return it == object.end() || it->is_null() ? "" : value_text(*it, max_bytes);
-}
-
-const json &list_field(const json &object, const char *name) {
-  static const json empty = json::array();
-  if (!object.is_object()) return empty;
-  auto it = object.find(name);
-  return it != object.end() && it->is_array() ? *it : empty;
+  const json &value = json_member(object, name);
+  return value.is_null() ? "" : value_text(value, max_bytes);
 }
 
 std::string ratio_text(u64 raw, u64 stored) {

@@ -18,8 +18,6 @@ namespace ckpt::tools {
 // values are printed as JSON. "" if `object` has no such field or is not an object.
 std::string field(const nlohmann::json &object, const char *name, size_t max_bytes = 2000);
 std::string value_text(const nlohmann::json &value, size_t max_bytes = 2000);
-// The field if it is an array, otherwise an empty array.
-const nlohmann::json &list_field(const nlohmann::json &object, const char *name);
 
 std::string ratio_text(u64 raw, u64 stored);
 

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/json_fields.h"
 #include "storage/io/partial_folder.h"
 #include "storage/read/image_reader.h"
 #include "tools/session/end_mark.h"
@@ -19,23 +20,12 @@ namespace {
 using nlohmann::json;
 using storage::ImageReader;
 
-const json &member(const json &j, const char *name) {
-  static const json none;
-  auto it = j.is_object() ? j.find(name) : j.end();
-  return it == j.end() ? none : *it;
-}
-
-std::string text_in(const json &j, const char *name) {
-  const std::string *text = member(j, name).get_ptr<const std::string *>();
-  return text ? *text : "";
-}
-
 std::string command_of(const json &manifest) {
   std::string all;
-  for (const json &word : member(manifest, "argv"))
+  for (const json &word : json_member(manifest, "argv"))
     if (const std::string *w = word.get_ptr<const std::string *>())
       all += (all.empty() ? "" : " ") + *w;
-  return all.empty() ? text_in(manifest, "program") : all;
+  return all.empty() ? json_string(manifest, "program") : all;
 }
 
 void add_once(std::vector<std::string> &all, const std::string &name) {
@@ -45,11 +35,11 @@ void add_once(std::vector<std::string> &all, const std::string &name) {
 // The names of the devices that were used, or of the API if a participant names none.
 std::vector<std::string> devices_of(const json &manifest) {
   std::vector<std::string> all;
-  for (const json &participant : member(manifest, "participants")) {
+  for (const json &participant : json_member(manifest, "participants")) {
     size_t before = all.size();
-    for (const json &d : member(member(participant, "needs"), "devices"))
-      if (member(d, "used") != json(false)) add_once(all, text_in(d, "name"));
-    if (all.size() == before) add_once(all, text_in(participant, "api"));
+    for (const json &d : json_member(json_member(participant, "needs"), "devices"))
+      if (json_member(d, "used") != json(false)) add_once(all, json_string(d, "name"));
+    if (all.size() == before) add_once(all, json_string(participant, "api"));
   }
   return all;
 }
@@ -57,18 +47,17 @@ std::vector<std::string> devices_of(const json &manifest) {
 void describe(const ImageReader &reader, SavedImage &image) {
   const json &m = reader.manifest();
   image.program = command_of(m);
-  image.created = text_in(m, "created");
+  image.created = json_string(m, "created");
   image.devices = devices_of(m);
   image.raw_bytes = reader.stats().raw_bytes;
   image.stored_bytes = reader.stats().stored_bytes;
   image.encrypted = reader.index().key_check != 0;
   image.generation = reader.index().generation;
-  image.parent = text_in(member(m, "parent"), "name");
-  image.session_folder = text_in(m, "session_dir");
-  const json &pid = member(m, "root_pid");
-  const json &uid = member(member(m, "owner"), "uid");
+  image.parent = json_string(json_member(m, "parent"), "name");
+  image.session_folder = json_string(m, "session_dir");
+  const json &uid = json_member(json_member(m, "owner"), "uid");
   if (uid.is_number_unsigned()) image.owner = uid.get<uid_t>();
-  image.root_pid = pid.is_number_integer() ? pid.get<pid_t>() : 0;
+  image.root_pid = json_value(m, "root_pid", pid_t{0});
 }
 
 SavedImage read_image(const std::string &path, const storage::Key *key, Thoroughness thoroughness) {

@@ -5,13 +5,16 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 #include <thread>
 
+#include "common/base/io.h"
 #include "common/base/shortage.h"
 #include "common/base/unique_fd.h"
 #include "common/ipc/unix_socket.h"
@@ -147,6 +150,15 @@ Result<CommandResult> run_command(const std::vector<std::string> &argv, const st
   if (!feeder) return Failure(std::move(feeder).error());
   r.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return r;
+}
+
+std::string output_in(int file, size_t max_bytes) {
+  struct stat st {};
+  if (::fstat(file, &st) != 0) return "";
+  std::string text(std::min(static_cast<size_t>(st.st_size), max_bytes), '\0');
+  Result<size_t> read = read_at(file, std::as_writable_bytes(std::span(text)), 0);
+  text.resize(read.value_or(0));
+  return text;
 }
 
 }  // namespace ckpt::tools

@@ -3,17 +3,15 @@
 // What a restore tells CRIU otherwise than the image does:
 //
 //   reservations   CRIU maps all private memory writable first, so the kernel refuses a mapping
-//   that
-//                  is larger than its memory although the program never wrote there (criu#3010,
-//                  vm.overcommit_memory 0). Such a mapping is made with MAP_NORESERVE.
+//                  that is larger than its memory although the program never wrote there
+//                  (criu#3010, vm.overcommit_memory 0). Such a mapping is made with MAP_NORESERVE.
 //   timerfds       The kernel stops a periodic timer that has expired until the program reads it.
 //                  CRIU saves it as one that is not armed. It is armed to expire at once.
 //   grown files    With --append-files: the recorded size and, where the program was at the end,
-//   its
-//                  position become the present size.
+//                  its position become the present size.
 //   bounding set   CRIU takes from a program what its bounding set of capabilities lacks, which
-//   needs
-//                  SETPCAP. Where CRIU does not run as root, the program keeps that of this tool.
+//                  needs SETPCAP. Where CRIU does not run as root, the program keeps that of this
+//                  tool.
 #pragma once
 
 #include "tools/criu/rights.h"

@@ -32,13 +32,6 @@ bool is_own(const std::string &image) {
   return ::stat((image + "/index.ckpt").c_str(), &st) == 0 && st.st_uid == ::geteuid();
 }
 
-std::string output_of(int fd) {
-  std::string text(kMaxOutput, '\0');
-  ssize_t n = ::pread(fd, text.data(), text.size(), 0);
-  text.resize(n > 0 ? static_cast<size_t>(n) : 0);
-  return text;
-}
-
 class RestoreAll {
  public:
   RestoreAll(const RestoreAllOptions &options, std::optional<storage::Key> key)
@@ -128,9 +121,9 @@ class RestoreAll {
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    pid_t pid = std::atoi(output_of(out.get()).c_str());
+    pid_t pid = std::atoi(output_in(out.get(), kMaxOutput).c_str());
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && pid > 0) return pid;
-    std::string text = output_of(err.get());
+    std::string text = output_in(err.get(), kMaxOutput);
     return ckpt::fail("{}", text.substr(0, text.find_last_not_of('\n') + 1));
   }
 

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/json_fields.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -12,18 +14,12 @@ using nlohmann::json;
 
 constexpr size_t kMostHosts = 1 << 16;
 
-const json &member(const json &object, const char *name) {
-  static const json none;
-  auto at = object.find(name);
-  return at == object.end() ? none : *at;
-}
-
 std::optional<i64> number_of(const json &value) {
   if (value.is_number_integer()) return value.get<i64>();
   if (!value.is_object()) return {};
-  const json &set = member(value, "set"), &infinite = member(value, "infinite");
+  const json &set = json_member(value, "set"), &infinite = json_member(value, "infinite");
   if (set != true || infinite == true) return {};
-  return number_of(member(value, "number"));
+  return number_of(json_member(value, "number"));
 }
 
 std::string text_of(const json &value) {
@@ -33,22 +29,23 @@ std::string text_of(const json &value) {
 
 Result<QueuedJob> job_of(const json &j) {
   QueuedJob job;
-  std::optional<i64> id = number_of(member(j, "job_id"));
-  job.state = text_of(member(j, "job_state"));
+  std::optional<i64> id = number_of(json_member(j, "job_id"));
+  job.state = text_of(json_member(j, "job_state"));
   if (!id || *id <= 0 || job.state.empty()) return fail("a job has no number or no state");
   job.id = static_cast<u64>(*id);
-  job.comment = text_of(member(j, "comment"));
-  job.submitted = number_of(member(j, "submit_time")).value_or(0);
-  job.started = number_of(member(j, "start_time")).value_or(0);
-  job.eligible = number_of(member(j, "eligible_time")).value_or(0);
-  if (std::optional<i64> minutes = number_of(member(j, "time_limit"))) job.limit = *minutes * 60;
+  job.comment = text_of(json_member(j, "comment"));
+  job.submitted = number_of(json_member(j, "submit_time")).value_or(0);
+  job.started = number_of(json_member(j, "start_time")).value_or(0);
+  job.eligible = number_of(json_member(j, "eligible_time")).value_or(0);
+  if (std::optional<i64> minutes = number_of(json_member(j, "time_limit")))
+    job.limit = *minutes * 60;
   job.nodes = static_cast<unsigned>(
-      std::clamp<i64>(number_of(member(j, "node_count")).value_or(1), 1, kMostHosts));
+      std::clamp<i64>(number_of(json_member(j, "node_count")).value_or(1), 1, kMostHosts));
   job.restarts =
-      static_cast<unsigned>(std::max<i64>(0, number_of(member(j, "restart_cnt")).value_or(0)));
-  job.held = number_of(member(j, "priority")) == 0;
-  CKPT_TRY(job.on, expand_hosts(text_of(member(j, "nodes"))));
-  CKPT_TRY(job.required, expand_hosts(text_of(member(j, "required_nodes"))));
+      static_cast<unsigned>(std::max<i64>(0, number_of(json_member(j, "restart_cnt")).value_or(0)));
+  job.held = number_of(json_member(j, "priority")) == 0;
+  CKPT_TRY(job.on, expand_hosts(text_of(json_member(j, "nodes"))));
+  CKPT_TRY(job.required, expand_hosts(text_of(json_member(j, "required_nodes"))));
   return job;
 }
 
@@ -123,7 +120,7 @@ Result<std::vector<std::string>> expand_hosts(std::string_view list) {
 
 Result<std::vector<QueuedJob>> parse_queue(const std::string &text) {
   json queue = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!queue.is_object() || !member(queue, "jobs").is_array())
+  if (!queue.is_object() || !json_member(queue, "jobs").is_array())
     return fail_with_hint("squeue --json did not print a list of jobs",
                           "Slurm needs its JSON plugins (Debian: slurm-wlm-basic-plugins)");
   std::vector<QueuedJob> jobs;

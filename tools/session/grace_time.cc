@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
 #include "tools/history/history.h"
@@ -59,11 +60,10 @@ void GraceTime::compare(double seconds) {
 std::optional<double> last_cost(const std::string &series_folder) {
   std::optional<double> cost;
   for (const nlohmann::json &e : read_history(history_file())) {
-    auto image = e.find("image"), seconds = e.find("seconds"), event = e.find("event");
-    if (event == e.end() || *event != "dump" || image == e.end() || !image->is_string()) continue;
-    if (seconds != e.end() && seconds->is_number() &&
-        image->get<std::string>().starts_with(series_folder + "/"))
-      cost = seconds->get<double>();
+    const nlohmann::json &seconds = json_member(e, "seconds");
+    if (json_member(e, "event") == "dump" && seconds.is_number() &&
+        json_string(e, "image").starts_with(series_folder + "/"))
+      cost = seconds.get<double>();
   }
   return cost;
 }

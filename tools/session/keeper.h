@@ -7,8 +7,7 @@
 // of the program cannot do them:
 //
 //   the socket     Agents, tools and the program's own ckpt_checkpoint() calls meet at
-//   session.sock,
-//                  in the session's folder, before, during and after a checkpoint.
+//                  session.sock, in the session's folder, before, during and after a checkpoint.
 //   the proxies    A proxy holds the real driver, so it must not be in the program's process tree,
 //                  which CRIU dumps. It is a child of the keeper instead.
 //   the safety     ckpt-dump connects before it touches the program. If the tool is killed, the

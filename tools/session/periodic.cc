@@ -11,6 +11,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
 #include "tools/proc/process.h"
@@ -148,13 +149,12 @@ Result<> Periodic::begin_of_job() {
                                      std::to_string(options_.keep)};
   return keeper_.start_job_dump(arguments, options_.job, [this](int status, nlohmann::json report) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == kJobIsBusy) return arm();
-    last_image_ = report.value("folder", "");
+    last_image_ = json_string(report, "folder");
     // The job is paused for as long as the program with the longest pause.
     double pause = 0;
-    if (report.contains("members"))
-      for (const auto &member : report["members"])
-        pause = std::max(pause, member.value("pause_seconds", 0.0));
-    report["pause_seconds"] = pause;
+    for (const auto &member : json_list(report, "members"))
+      pause = std::max(pause, json_value(member, "pause_seconds", 0.0));
+    if (report.is_object()) report["pause_seconds"] = pause;
     ended(status, report);
   });
 }
@@ -175,9 +175,9 @@ void Periodic::ended(int wait_status, const nlohmann::json &report) {
     number_++;
     if (series_) series_->set_last(last_image_);
     last_warning_.clear();
-    if (when_measured_) when_measured_(report.value("durable_seconds", 0.0));
+    if (when_measured_) when_measured_(json_value(report, "durable_seconds", 0.0));
     if (options_.every == "auto")
-      interval_ = best_interval(Seconds(report.value("pause_seconds", 1.0)), mtbf_);
+      interval_ = best_interval(Seconds(json_value(report, "pause_seconds", 1.0)), mtbf_);
     log::info("{} is complete; next image in {:.0f} s", last_image_, interval_.count());
   } else if (std::string what = dump_error(report).what; what != last_warning_) {
     log::warn("no image was written, and the program keeps running; next attempt in {:.0f} s: {}",

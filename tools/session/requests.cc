@@ -14,6 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/json_fields.h"
+#include "common/base/json_text.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "tools/criu/interrupted_waits.h"
@@ -40,12 +42,8 @@ Result<> reply(int fd, const Result<> &result) {
   return send_message(fd, static_cast<u16>(Type::Failed), w.bytes());
 }
 
-nlohmann::json read_report(int fd) {
-  std::string text(64 << 10, '\0');
-  ssize_t n = ::pread(fd, text.data(), text.size(), 0);
-  text.resize(n > 0 ? static_cast<size_t>(n) : 0);
-  return nlohmann::json::parse(text, nullptr, false);
-}
+// The report of a job has a part for each member, of which there may be thousands.
+constexpr size_t kMaxReportBytes = 16u << 20;
 
 // The agent listens again shortly after its program was woken, so connecting is retried.
 void report_failure(pid_t program, const Error &error) {
@@ -80,10 +78,8 @@ void report_in_background(pid_t program, const Error &error) {
 }  // namespace
 
 Error dump_error(const nlohmann::json &j) {
-  Error e{"ckpt-dump failed", ""};
-  if (j.is_object() && j.contains("error") && j["error"].is_object())
-    e = {j["error"].value("what", e.what), j["error"].value("hint", "")};
-  return e;
+  const nlohmann::json &error = json_member(j, "error");
+  return {json_string(error, "what", "ckpt-dump failed"), json_string(error, "hint")};
 }
 
 void Keeper::accept_client() {
@@ -333,7 +329,7 @@ void Keeper::dump_ended(pid_t pid, int wait_status) {
     if (it->dump != pid) continue;
     DumpRequest request = std::move(*it);
     dump_requests_.erase(it);
-    return request.ended(wait_status, read_report(request.report.get()));
+    return request.ended(wait_status, parse_json(output_in(request.report.get(), kMaxReportBytes)));
   }
 }
 

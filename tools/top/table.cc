@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/base/bytes.h"
+#include "common/base/json_fields.h"
 #include "common/base/printable.h"
 #include "common/base/units.h"
 
@@ -20,32 +21,17 @@ using nlohmann::json;
 constexpr int kBarColumns = 30;
 constexpr size_t kMaxTextBytes = 200;
 
-u64 number(const json &j, const char *key) {
-  auto it = j.find(key);
-  return it != j.end() && it->is_number_unsigned() ? it->get<u64>() : 0;
-}
-i64 signed_number(const json &j, const char *key) {
-  auto it = j.find(key);
-  return it != j.end() && it->is_number_integer() ? it->get<i64>() : 0;
-}
-bool flag(const json &j, const char *key) {
-  auto it = j.find(key);
-  return it != j.end() && it->is_boolean() && it->get<bool>();
-}
 // ckptd may be another user's, and its answer anything.
-json list(const json &j, const char *key) {
-  auto it = j.find(key);
-  return it != j.end() && it->is_array() ? *it : json::array();
-}
+u64 number(const json &j, const char *key) { return json_value(j, key, u64{0}); }
+bool flag(const json &j, const char *key) { return json_value(j, key, false); }
 std::string text(const json &j, const char *key) {
-  auto it = j.find(key);
-  return it != j.end() && it->is_string() ? printable(it->get<std::string>(), kMaxTextBytes) : "";
+  return printable(json_string(j, key), kMaxTextBytes);
 }
 
 // CUDA is the usual case and not marked.
 bool of_opencl(const json &j) {
-  auto it = j.find("apis");
-  return it != j.end() && std::ranges::find(*it, "opencl") != it->end();
+  const json &apis = json_list(j, "apis");
+  return std::ranges::find(apis, "opencl") != apis.end();
 }
 
 std::string mib(u64 bytes) { return fmt::format("{} MiB", bytes >> 20); }
@@ -83,7 +69,7 @@ std::string state_of(const json &p) {
 }
 
 std::string gpu_number(const json &status, const std::string &uuid) {
-  const json gpus = list(status, "gpus");
+  const json &gpus = json_list(status, "gpus");
   for (size_t i = 0; i < gpus.size(); i++)
     if (!uuid.empty() && text(gpus[i], "uuid") == uuid) return std::to_string(i);
   return "-";
@@ -107,7 +93,7 @@ constexpr size_t kStateAt = 12;
 
 std::string program_line(const json &status, const json &p) {
   return fmt::format("{:>7} {:>3} {:<10} {:>3} {:>6} {:>6} {:>6} {:>5} {:>6} {:<8} {}",
-                     number(p, "pid"), signed_number(p, "priority"), state_of(p),
+                     number(p, "pid"), json_value(p, "priority", i64{0}), state_of(p),
                      gpu_number(status, text(p, "gpu")), number(p, "used_bytes") >> 20,
                      number(p, "requested_bytes") >> 20, number(p, "kept_bytes") >> 20,
                      number(p, "evictions"), human_duration(number(p, "seconds")), user_of(p),
@@ -165,14 +151,14 @@ std::string status_table(const json &status, const TableOptions &o) {
     std::string shown = cut(line, o.width);
     out += (o.colours ? painted(shown, at, size, colour) : shown) + "\n";
   };
-  const json gpus = list(status, "gpus");
+  const json &gpus = json_list(status, "gpus");
   for (size_t i = 0; i < gpus.size(); i++) add(gpu_line(i, gpus[i]), 0, 6, kBold);
   add(fmt::format("evicted: {} in host memory, {} on disk        # used, + promised, . free",
                   mib(number(status, "host_kept_bytes")), mib(number(status, "disk_kept_bytes"))),
       0, 0, kBold);
   add("", 0, 0, kBold);
   add(kTitles, 0, cut(kTitles, o.width).size(), kBold);
-  for (const json &p : sorted(list(status, "programs"), o.sort))
+  for (const json &p : sorted(json_list(status, "programs"), o.sort))
     add(program_line(status, p), kStateAt, state_of(p).size(), colour_of(state_of(p)));
   return out;
 }

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "common/base/json_fields.h"
 #include "libckpt-ocl/device_limits.h"
 #include "libckpt-ocl/proxy/check/check_images.h"
-#include "libckpt-ocl/proxy/check/json_fields.h"
 #include "libckpt-ocl/proxy/device/mapping.h"
 #include "libckpt-ocl/proxy/device/quirks.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
@@ -71,9 +71,9 @@ class Check {
   }
 
   void buffers(const json &device) {
-    u64 largest = field<u64>(device, "largest_buffer", 0);
-    u64 total = field<u64>(device, "buffer_bytes", 0);
-    u64 aligned = field<u64>(device, "sub_buffer_alignment", 0);
+    u64 largest = json_value<u64>(device, "largest_buffer", 0);
+    u64 total = json_value<u64>(device, "buffer_bytes", 0);
+    u64 aligned = json_value<u64>(device, "sub_buffer_alignment", 0);
     u64 alignment = device_number(device_.id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;  // in bits
     if (aligned && aligned < alignment)
       add_reason(
@@ -91,12 +91,11 @@ class Check {
   }
 
   void program(const json &p) {
-    ProgramToBuild w{field<u64>(p, "number", 0), field<std::string>(p, "source", ""), files(p),
-                     units(p), field<std::string>(p, "options", "")};
-    if (!field(p, "built", false)) return;
-    if (std::string il = field<std::string>(p, "il", ""); !il.empty())
-      return language(w.number, il);
-    if (field(p, "native_only", false))
+    ProgramToBuild w{json_value<u64>(p, "number", 0), json_string(p, "source"), files(p), units(p),
+                     json_string(p, "options")};
+    if (!json_value(p, "built", false)) return;
+    if (std::string il = json_string(p, "il"); !il.empty()) return language(w.number, il);
+    if (json_value(p, "native_only", false))
       return add_reason(
           "program {} was created from another driver's binary, and its source is unknown",
           w.number);
@@ -115,15 +114,14 @@ class Check {
   // The files that a program or unit includes.
   Headers files(const json &p) const {
     Headers h;
-    u64 place = field<u64>(p, "files", ~u64{0});
+    u64 place = json_value<u64>(p, "files", ~u64{0});
     if (!file_sets_.is_array() || place >= file_sets_.size()) return h;
     const json &set = file_sets_[place];
-    h.folder = field<std::string>(set, "folder", "");
-    for (const json &f : list(set, "folders"))
-      if (f.is_string()) h.folders.push_back(f.get<std::string>());
-    for (const json &f : list(set, "files"))
-      h.files.push_back({field<std::string>(f, "path", ""), field<std::string>(f, "text", "")});
-    for (const json &a : list(set, "absolute"))
+    h.folder = json_string(set, "folder");
+    h.folders = json_strings(json_member(set, "folders"));
+    for (const json &f : json_list(set, "files"))
+      h.files.push_back({json_string(f, "path"), json_string(f, "text")});
+    for (const json &a : json_list(set, "absolute"))
       if (a.is_array() && a.size() == 2 && a[0].is_string() && a[1].is_string())
         h.absolute.emplace_back(a[0].get<std::string>(), a[1].get<std::string>());
     return h;
@@ -131,14 +129,13 @@ class Check {
 
   std::vector<Container::Unit> units(const json &p) const {
     std::vector<Container::Unit> out;
-    for (const json &u : list(p, "units")) {
+    for (const json &u : json_list(p, "units")) {
       Container::Unit &unit = out.emplace_back();
-      unit.source = field<std::string>(u, "source", "");
-      unit.options = field<std::string>(u, "options", "");
+      unit.source = json_string(u, "source");
+      unit.options = json_string(u, "options");
       unit.files = files(u);
-      for (const json &h : list(u, "headers"))
-        unit.headers.push_back(
-            {field<std::string>(h, "name", ""), field<std::string>(h, "source", "")});
+      for (const json &h : json_list(u, "headers"))
+        unit.headers.push_back({json_string(h, "name"), json_string(h, "source")});
     }
     return out;
   }
@@ -188,14 +185,14 @@ class Check {
     if (status != CL_SUCCESS)
       add_reason("program {} does not compile for \"{}\"{}: {}", w.number, device_.name,
                  likely_cause(w), log.empty() ? build_log(program, device_.id) : log);
-    for (const json &k : list(p, "kernels"))
+    for (const json &k : json_list(p, "kernels"))
       if (status == CL_SUCCESS) launches(program, k);
     release_handle(Kind::Program, program);
     release_handle(Kind::Context, context);
   }
 
   void launches(cl_program program, const json &k) {
-    std::string name = field<std::string>(k, "name", "");
+    std::string name = json_string(k, "name");
     cl_kernel kernel = ::clCreateKernel(program, name.c_str(), nullptr);
     if (!kernel) return add_reason("kernel {} cannot be created on \"{}\"", name, device_.name);
     work_group(kernel, name, k);
@@ -213,7 +210,7 @@ class Check {
     if (!understates_work_groups(device_.id))
       ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
                                  nullptr);
-    u64 launched = field<u64>(k, "work_items", 0);
+    u64 launched = json_value<u64>(k, "work_items", 0);
     if (launched > most)
       add_reason("kernel {} runs in work-groups of {}; \"{}\" supports at most {}", name, launched,
                  device_.name, most);
@@ -225,7 +222,7 @@ class Check {
     cl_ulong declared = 0;
     ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof declared,
                                &declared, nullptr);
-    u64 required = declared + field<u64>(k, "local_bytes", 0);
+    u64 required = declared + json_value<u64>(k, "local_bytes", 0);
     u64 here = device_number(device_.id, CL_DEVICE_LOCAL_MEM_SIZE);
     if (required > here)
       add_reason("kernel {} uses {} bytes of local memory; \"{}\" has {}", name, required,
@@ -239,15 +236,15 @@ class Check {
 
 std::vector<ProgramDevice> program_devices(const json &requirements) {
   std::vector<ProgramDevice> out;
-  for (const json &d : list(requirements, "devices"))
-    out.push_back({field<u64>(d, "number", 0), field(d, "used", false),
-                   field<std::string>(d, "platform", ""), field<std::string>(d, "name", ""),
-                   field<u32>(d, "nth", 0)});
+  for (const json &d : json_list(requirements, "devices"))
+    out.push_back({json_value<u64>(d, "number", 0), json_value(d, "used", false),
+                   json_string(d, "platform"), json_string(d, "name"),
+                   json_value<u32>(d, "nth", 0)});
   return out;
 }
 
 bool is_for(const json &program, u64 device) {
-  for (const json &d : list(program, "devices"))
+  for (const json &d : json_list(program, "devices"))
     if (d.is_number_unsigned() && d.get<u64>() == device) return true;
   return false;
 }
@@ -269,18 +266,18 @@ std::vector<std::string> check_requirements(const json &requirements, const Chec
   std::vector<ProgramDevice> devices = program_devices(requirements);
   auto real = map_program_devices(devices, all, !keys.empty());
   if (!real) return {real.error().text()};
-  const json file_sets = requirements.value("file_sets", json::array());
-  bool same_too = field(requirements, "same_driver_too", false);
+  const json &file_sets = json_list(requirements, "file_sets");
+  bool same_too = json_value(requirements, "same_driver_too", false);
   for (size_t i = 0; i < devices.size(); i++) {
     const RealDevice *d = (*real)[i];
     // The same device has served the program before.
     if (!d || !devices[i].used || (!same_too && same_driver(devices[i], *d, all))) continue;
-    const json &device = list(requirements, "devices")[i];
+    const json &device = json_list(requirements, "devices")[i];
     Check check(*d, file_sets, reasons);
     if (!options.ignore_limits && device.contains("limits")) check.limits(device["limits"]);
     check.buffers(device);
-    check_images(*d, list(device, "images"), reasons);
-    for (const json &p : list(requirements, "programs"))
+    check_images(*d, json_list(device, "images"), reasons);
+    for (const json &p : json_list(requirements, "programs"))
       if (is_for(p, devices[i].number)) check.program(p);
   }
   return reasons;

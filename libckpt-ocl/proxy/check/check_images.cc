@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "libckpt-ocl/proxy/check/json_fields.h"
+#include "common/base/json_fields.h"
 #include "libckpt-ocl/proxy/serve/images.h"
 
 namespace ckpt::ocl {
@@ -19,14 +19,14 @@ struct ImageRequirement {
   u64 row_pitch;  // of a 2D image from a buffer; else 0
 
   explicit ImageRequirement(const json &j)
-      : type(field<u32>(j, "type", 0)),
-        format{field<u32>(j, "order", 0), field<u32>(j, "channel", 0)},
-        access(field<u64>(j, "access", 0)),
-        width(field<u64>(j, "width", 0)),
-        height(field<u64>(j, "height", 0)),
-        depth(field<u64>(j, "depth", 0)),
-        layers(field<u64>(j, "layers", 0)),
-        row_pitch(field<u64>(j, "row_pitch", 0)) {}
+      : type(json_value<u32>(j, "type", 0)),
+        format{json_value<u32>(j, "order", 0), json_value<u32>(j, "channel", 0)},
+        access(json_value<u64>(j, "access", 0)),
+        width(json_value<u64>(j, "width", 0)),
+        height(json_value<u64>(j, "height", 0)),
+        depth(json_value<u64>(j, "depth", 0)),
+        layers(json_value<u64>(j, "layers", 0)),
+        row_pitch(json_value<u64>(j, "row_pitch", 0)) {}
 };
 
 const char *type_name(cl_mem_object_type type) {

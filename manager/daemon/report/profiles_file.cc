@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/json_fields.h"
 #include "common/base/log.h"
 
 namespace ckpt::manager {
@@ -64,7 +65,7 @@ Result<std::vector<ProfileFacts>> read_profiles(const std::string &path) {
   text.resize(static_cast<size_t>(file.gcount()));
   if (!file.eof()) return fail("cannot read {}, or it is larger than 1 MiB", path);
   json j = json::parse(text, nullptr, false);
-  if (!j.is_object() || j.value("version", json()) != kVersion || !j["profiles"].is_array())
+  if (json_member(j, "version") != kVersion || !json_member(j, "profiles").is_array())
     return fail("{} is not a file of profiles of this version of ckptd", path);
   std::vector<ProfileFacts> all;
   for (const json &profile : j["profiles"])

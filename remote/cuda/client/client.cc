@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/base/log.h"
-#include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/placed_code.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -39,7 +39,7 @@ u64 owner_of(Kind made, u64 first, u64 context) {
 }
 
 void object_ended(u64 number) {
-  for (u64 ended : ledger().end(number)) memory().forget_of(ended);
+  for (u64 ended : ledger().end(number)) code_ended(ended);
 }
 
 bool kernel_failed() { return failed.load(std::memory_order_relaxed); }

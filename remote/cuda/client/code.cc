@@ -6,6 +6,7 @@
 #include "fatbin/image.h"
 #include "remote/cuda/client/client.h"
 #include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/placed_code.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -15,6 +16,45 @@ Bytes load_arguments(const LoadedCode &code, u64 wanted) {
   w.put(wanted).put(code.form()).put(static_cast<u32>(code.parts().size()));
   for (const CodePart &p : code.parts()) w.put(p.number);
   return w.take();
+}
+
+bool fits_a_message(u64 bytes) { return bytes <= kMaxBody - 4096; }
+
+CUresult load_parts(const std::shared_ptr<const LoadedCode> &code, u64 wanted) {
+  u64 context = current_context();
+  Bytes arguments = load_arguments(*code, wanted), reply;
+  send_parts(*code);
+  CUresult e = note_error(link().ask(number(Op::Load), context, {arguments}, &reply));
+  if (e != CUDA_SUCCESS) return e;
+  if (Reader(reply).get<u64>() != wanted) return link().malformed();
+  u64 owner = kind_of(wanted) == Kind::Library ? 0 : context;
+  ledger().add(wanted, owner, {number(Op::Load), context, std::move(arguments)}, code);
+  return e;
+}
+
+// With its variables in the arena. An error says why they stay where the driver places them; the
+// code is then loaded as it is.
+Result<> load_placed(const fatbin::Image &image, u64 wanted, std::string &function) {
+  CKPT_TRY(FixedVariables variables, FixedVariables::find(image));
+  function = variables.taken_function();
+  if (variables.bytes() == 0) return fail("their values contain addresses that the driver chooses");
+  CKPT_TRY(FixedCode fixed, place_code(variables, wanted, current_context()));
+  std::vector<CodePart> parts;
+  for (const Bytes &part : fixed.parts) {
+    if (!fits_a_message(part.size())) break;
+    parts.push_back(keep_part(part));
+  }
+  CUresult e = CUDA_ERROR_INVALID_IMAGE;
+  if (parts.size() == fixed.parts.size())
+    e = load_parts(std::make_shared<LoadedCode>(image.form(), std::move(parts), "", function),
+                   wanted);
+  if (e != CUDA_SUCCESS) {
+    end_placed_code(wanted);
+    return device_failure("the driver does not take its PTX", e);
+  }
+  // A failure is that of the connection or of an earlier kernel, which the next call reports, too.
+  (void)placed_code_is_loaded(wanted);
+  return {};
 }
 
 CUresult load(const void *code, bool library, u64 &out) {
@@ -27,22 +67,17 @@ CUresult load(const void *code, bool library, u64 &out) {
   }
   std::vector<CodePart> parts;
   for (const fatbin::Container &c : image->containers()) {
-    if (c.bytes > kMaxBody - 4096)
+    if (!fits_a_message(c.bytes))
       return refuse("a fat binary of more than 64 MiB", "it does not fit into one message");
     parts.push_back(keep_part(view(reinterpret_cast<const void *>(c.at), c.bytes)));
   }
-  auto kept = std::make_shared<LoadedCode>(image->form(), std::move(parts));
-  u64 context = current_context();
-  Bytes arguments =
-      load_arguments(*kept, ledger().new_number(library ? Kind::Library : Kind::Module));
-  send_parts(*kept);
-  Bytes reply;
-  CUresult e = note_error(link().ask(number(Op::Load), context, {arguments}, &reply));
-  if (e != CUDA_SUCCESS) return e;
-  out = Reader(reply).get<u64>();
-  LedgerCall call{number(Op::Load), context, load_arguments(*kept, out)};
-  ledger().add(out, library ? 0 : context, std::move(call), std::move(kept));
-  return e;
+  out = ledger().new_number(library ? Kind::Library : Kind::Module);
+  std::string function;
+  Result<> placed = load_placed(*image, out, function);
+  if (placed) return CUDA_SUCCESS;
+  return load_parts(
+      std::make_shared<LoadedCode>(image->form(), std::move(parts), placed.error().what, function),
+      out);
 }
 
 CUresult load_module(CUmodule *out, const void *code) {
@@ -56,6 +91,15 @@ CUresult load_module(CUmodule *out, const void *code) {
 CUresult variable(u64 owner, const char *name, CUdeviceptr *out, size_t *bytes) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!name || (!out && !bytes)) return CUDA_ERROR_INVALID_VALUE;
+  std::optional<PlacedVariable> placed = placed_variable(owner, name);
+  // The module of a library (cuLibraryGetModule).
+  if (!placed) placed = placed_variable(ledger().owner_of(owner), name);
+  if (placed) {
+    memory().add_placed(placed->address, placed->bytes, placed->context, owner);
+    if (out) *out = placed->address;
+    if (bytes) *bytes = placed->bytes;
+    return CUDA_SUCCESS;
+  }
   Writer w;
   Bytes reply;
   CUresult e = ask(Op::Global, w.put(owner).str(name), &reply);
@@ -143,6 +187,20 @@ CUresult entry_cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name
 CUresult entry_cuLibraryGetKernel(CUkernel *out, CUlibrary l, const char *name) {
   CUresult e = ask_cuLibraryGetKernel(out, l, name);
   return note_name(e, e == CUDA_SUCCESS ? *out : nullptr, name);
+}
+
+CUresult entry_cuFuncGetAttribute(int *out, CUfunction_attribute what, CUfunction f) {
+  CUresult e = ask_cuFuncGetAttribute(out, what, f);
+  if (e == CUDA_SUCCESS && what == CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES)
+    *out += static_cast<int>(placed_constant_bytes(number_of(f)));
+  return e;
+}
+
+CUresult entry_cuKernelGetAttribute(int *out, CUfunction_attribute what, CUkernel k, CUdevice d) {
+  CUresult e = ask_cuKernelGetAttribute(out, what, k, d);
+  if (e == CUDA_SUCCESS && what == CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES)
+    *out += static_cast<int>(placed_constant_bytes(number_of(k)));
+  return e;
 }
 
 CUresult entry_cuKernelGetName(const char **out, CUkernel k) { return name_of(out, number_of(k)); }

@@ -6,6 +6,7 @@
 
 #include "remote/cuda/client/client.h"
 #include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/placed_code.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -25,7 +26,8 @@ bool is_context(CUcontext c) {
 void end_contents_of(u64 context) {
   if (context == 0) return;
   memory().release_all(context);
-  for (u64 ended : ledger().end_all_of(context)) memory().forget_of(ended);
+  for (u64 ended : ledger().end_all_of(context)) code_ended(ended);
+  context_of_placed_code_ends(context);
 }
 
 CUresult device_of(u64 context, CUdevice *out) {
@@ -45,7 +47,7 @@ CUresult entry_cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {
   if (e != CUDA_SUCCESS) return e;
   ledger().set_device(number_of(*out), device);
   stack().push_back(number_of(*out));
-  return e;
+  return context_of_placed_code_begins(number_of(*out), device);
 }
 
 CUresult entry_cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *parameters, unsigned flags,
@@ -105,8 +107,9 @@ CUresult entry_cuCtxGetDevice_v2(CUdevice *out, CUcontext context) {
 
 CUresult entry_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
   CUresult e = ask_cuDevicePrimaryCtxRetain(out, device);
-  if (e == CUDA_SUCCESS && out) ledger().retain(number_of(*out), device);
-  return e;
+  if (e != CUDA_SUCCESS || !out) return e;
+  ledger().retain(number_of(*out), device);
+  return context_of_placed_code_begins(number_of(*out), device);
 }
 
 // With its last user it ends, and all that was made in it.

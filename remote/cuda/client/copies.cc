@@ -79,6 +79,21 @@ CUresult copy(u64 to, u64 from, u64 bytes, Order order) {
   return CUDA_SUCCESS;
 }
 
+void send_bytes(u64 to, ByteView bytes, u64 context) {
+  for (u64 at = 0; at < bytes.size(); at += kPieceBytes) {
+    Writer w;
+    w.put(to + at).put(u64{0}).put(u8{1});
+    ByteView piece = bytes.subspan(at, std::min<u64>(kPieceBytes, bytes.size() - at));
+    link().send(number(Op::Write), context, {w.bytes(), piece});
+  }
+}
+
+void send_zeros(u64 to, u64 bytes, u64 context) {
+  Writer w;
+  w.put(to).put(bytes).put(u32{0}).put(u32{1}).put(bytes).put(u64{1}).put(u64{0}).put(u8{1});
+  link().send(number(Op::Fill), context, {w.bytes()});
+}
+
 CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (width == 0 || height == 0) return CUDA_SUCCESS;

@@ -79,6 +79,12 @@ bool Ledger::lives(u64 number) const {
   return objects_.contains(number);
 }
 
+u64 Ledger::owner_of(u64 number) const {
+  std::lock_guard lock(mutex_);
+  auto found = objects_.find(number);
+  return found == objects_.end() ? 0 : found->second.owner;
+}
+
 std::optional<u64> Ledger::context_of(u64 number) const {
   std::lock_guard lock(mutex_);
   auto found = objects_.find(number);

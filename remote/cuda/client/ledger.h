@@ -52,6 +52,8 @@ class Ledger {
   std::vector<u64> end_all_of(u64 context);
 
   bool lives(u64 number) const;
+  // The object that it ends with; 0: none, or it does not live.
+  u64 owner_of(u64 number) const;
   // The context that was current when it was made; no value: it does not live.
   std::optional<u64> context_of(u64 number) const;
 

@@ -10,20 +10,27 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-std::string obstacle_in(const fatbin::Summary &s) {
+// `s`: of the code as it was loaded, so that its variables are those that the driver has placed.
+std::string obstacle_in(const fatbin::Summary &s, const std::string &why_not_placed,
+                        const std::string &function) {
   if (s.heap.use != fatbin::HeapUse::No)
     return "its kernels use the device's heap, which only the driver can keep: " + s.heap.reason;
   for (const auto &[name, v] : s.variables)
     if (v.variable.space == fatbin::Space::Managed)
       return "it has the managed variable \"" + name + "\"";
+  if (!s.variables.empty())
+    return fmt::format(
+        "the driver chooses the address of its variable \"{}\", and another driver chooses another "
+        "one{}{}",
+        s.variables.begin()->first, why_not_placed.empty() ? "" : ": ", why_not_placed);
+  if (!function.empty())
+    return fmt::format("a kernel takes the address of the function \"{}\", which differs elsewhere",
+                       function);
   return {};
 }
 
 CodeNeeds read_needs(const fatbin::Summary &s) {
   CodeNeeds n;
-  n.obstacle = obstacle_in(s);
-  for (const auto &[name, v] : s.variables)
-    n.variables.push_back({name, v.variable.space == fatbin::Space::Constant});
   for (const auto &[name, k] : s.kernels) n.targets.insert(k.targets.begin(), k.targets.end());
   if (!s.kernels.empty()) n.kernel = s.kernels.begin()->first;
   return n;
@@ -40,11 +47,9 @@ const CodeNeeds &LoadedCode::needs() const {
   Result<fatbin::Image> image = fatbin::Image::in_memory(code.code);
   Result<fatbin::Summary> s = fail("");
   if (image) s = fatbin::summarize(*image, {.threads = 1});
-  if (s)
-    needs_ = read_needs(*s);
-  else
-    needs_ = CodeNeeds{
-        {}, {}, {}, "its code cannot be read: " + (image ? s.error() : image.error()).what};
+  needs_ = s ? read_needs(*s) : CodeNeeds{};
+  needs_->obstacle = s ? obstacle_in(*s, why_not_placed_, function_)
+                       : "its code cannot be read: " + (image ? s.error() : image.error()).what;
   return *needs_;
 }
 

@@ -24,11 +24,6 @@ struct CodePart {
 
 // What a move depends on.
 struct CodeNeeds {
-  struct Variable {
-    std::string name;
-    bool constant;  // kernels cannot write it
-  };
-  std::vector<Variable> variables;
   std::set<std::string> targets;  // of its kernels: "sm_90a", "compute_90"
   std::string kernel;             // the name of one; empty: there is none
   std::string obstacle;           // why it cannot be moved at all; empty: it can
@@ -36,8 +31,14 @@ struct CodeNeeds {
 
 class LoadedCode {
  public:
-  LoadedCode(fatbin::Form form, std::vector<CodePart> parts)
-      : form_(form), parts_(std::move(parts)) {}
+  // `why_not_placed`: for code with variables that the driver has placed. `function`: one whose
+  // address a kernel takes; "": none.
+  LoadedCode(fatbin::Form form, std::vector<CodePart> parts, std::string why_not_placed,
+             std::string function)
+      : form_(form),
+        parts_(std::move(parts)),
+        why_not_placed_(std::move(why_not_placed)),
+        function_(std::move(function)) {}
 
   fatbin::Form form() const { return form_; }
   const std::vector<CodePart> &parts() const { return parts_; }
@@ -47,6 +48,7 @@ class LoadedCode {
  private:
   fatbin::Form form_;
   std::vector<CodePart> parts_;
+  std::string why_not_placed_, function_;
   mutable std::mutex mutex_;
   mutable std::optional<CodeNeeds> needs_;
 };

@@ -109,6 +109,30 @@ CUresult Memory::allocate(u64 context, u64 bytes, u64 &out) {
   return e;
 }
 
+CUresult Memory::allocate_for_code(u64 owner, u64 bytes, CUdevice device, u64 context, u64 &base) {
+  std::lock_guard lock(mutex_);
+  u64 all = rounded(bytes, kBlockBytes);
+  CUresult e = map_block(all, device, base);
+  if (e == CUDA_SUCCESS) of_code_[owner] = {base, all, context, device, context == 0};
+  return e;
+}
+
+void Memory::release_of_code(u64 owner) {
+  std::lock_guard lock(mutex_);
+  auto found = of_code_.find(owner);
+  if (found == of_code_.end()) return;
+  unmap_block(found->second.base, found->second.bytes);
+  of_code_.erase(found);
+}
+
+void Memory::set_context_of_code(u64 owner, u64 context) {
+  std::lock_guard lock(mutex_);
+  if (auto found = of_code_.find(owner); found != of_code_.end()) {
+    found->second.context = context;
+    found->second.excluded = context == 0;
+  }
+}
+
 // A shared block that has become free as a whole is given back.
 void Memory::give(const Allocation &a) {
   u64 bytes = reserved(a.bytes), block = a.base / kBlockBytes * kBlockBytes;
@@ -169,6 +193,7 @@ std::vector<Memory::Block> Memory::blocks() const {
   for (const auto &[base, a] : all_)
     if (a.owner == 0 && a.bytes > kSmallBytes)
       all.push_back({base, reserved(a.bytes), a.context, a.device, a.excluded});
+  for (const auto &[owner, block] : of_code_) all.push_back(block);
   return all;
 }
 

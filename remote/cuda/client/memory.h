@@ -32,7 +32,11 @@ class Memory {
   bool release(u64 base);
   // Of a context that has ended.
   void release_all(u64 context);
-  // A variable of the code `owner`, which the driver has placed.
+  // Parts of the arena for the variables of the code `owner`. `context`: 0 if they are of none yet.
+  CUresult allocate_for_code(u64 owner, u64 bytes, CUdevice device, u64 context, u64 &base);
+  void release_of_code(u64 owner);
+  void set_context_of_code(u64 owner, u64 context);
+  // A variable of the code `owner`, of which the program has got the address.
   void add_placed(u64 base, u64 bytes, u64 context, u64 owner);
   void forget_of(u64 owner);
 
@@ -68,6 +72,7 @@ class Memory {
   // Blocks with small allocations, by context and address.
   std::map<u64, std::map<u64, Spans>> small_;
   std::map<u64, Allocation> all_;
+  std::map<u64, Block> of_code_;  // by owner
   u64 last_id_ = 0;
 };
 

@@ -8,11 +8,10 @@
 //   remote_moves [STEPS [gap]]   prints "step N" after each step; makes as many as the file "steps"
 //                                says, or all of them. gap: unloads a library that has variables
 //                                and was loaded before its own code
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "list.h"
+#include "wanted_steps.h"
 
 __device__ unsigned salt = 17;
 static __device__ unsigned long long steps_done;
@@ -53,33 +52,6 @@ struct Host {
     sum += s;
   }
 };
-
-static bool may_go_on(int steps) {
-  int most = steps + 1;
-  if (std::FILE *f = std::fopen("steps", "r")) {
-    if (std::fscanf(f, "%d", &most) != 1) most = 0;
-    std::fclose(f);
-  }
-  return steps < most;
-}
-
-static void wait_until_wanted(int steps) {
-  std::printf("step %d\n", steps);
-  std::fflush(stdout);
-  while (!may_go_on(steps)) usleep(2000);
-}
-
-constexpr const char *kLibrary =
-    ".version 7.0\n.target sm_75\n.address_size 64\n.visible .global .align 4 .b8 gap[1000];\n";
-
-static cudaLibrary_t load_library() {
-  cudaLibrary_t library;
-  void *gap;
-  size_t bytes;
-  CUDA(cudaLibraryLoadData(&library, kLibrary, nullptr, nullptr, 0, nullptr, nullptr, 0));
-  CUDA(cudaLibraryGetGlobal(&gap, &bytes, library, "gap"));
-  return library;
-}
 
 int main(int argc, char **argv) {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 4;

@@ -3,8 +3,7 @@
 // Two programs that talk over TCP, of which each checks every byte that it gets:
 //   pair serve ADDRESS PORT      accepts one connection, and prints "served N" at its end
 //   pair talk ADDRESS PORT       sends messages until the file "finish" exists; prints each
-//   hundredth
-//                                number, and at last "sent N"
+//                                hundredth number, and at last "sent N"
 // Message N is the number N and 60,000 bytes that follow from it; the answer to it is N + 1.
 #include <arpa/inet.h>
 #include <netinet/in.h>

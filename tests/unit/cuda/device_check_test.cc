@@ -47,6 +47,14 @@ TEST_CASE("on another machine devices are mapped in order, and an unused one may
   CHECK(v.map == Map{{"b", "x"}});
 }
 
+TEST_CASE("requirements of wrong types name no device") {
+  json wrong = {{"name", 1}, {"uuid", json::array()}, {"capability", "9"}, {"used", "yes"}};
+  DeviceCheck v = check_devices(requirements({wrong, 7}), {device("a")}, {});
+  CHECK(v.reasons.empty());
+  complete_check(v, {{"gpus", {1, "a"}}}, {"a"}, 13000);
+  CHECK(check_devices({{"devices", 7}}, {device("a")}, {}).map.empty());
+}
+
 TEST_CASE("two used devices never become one") {
   DeviceCheck v = check_devices(requirements({old_device("a", true), old_device("b", true)}),
                                 {device("x")}, {});

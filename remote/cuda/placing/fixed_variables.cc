@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/placing/fixed_variables.h"
+
+#include <algorithm>
+
+#include "fatbin/names.h"
+#include "remote/cuda/placing/fixed_text.h"
+#include "remote/cuda/placing/initial_value.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+constexpr u64 kLeastAlignment = 16;  // for loads of vectors
+constexpr u64 kMostBytes = u64{1} << 40;
+
+u64 rounded(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
+
+// Strings and the like, which kernels only read, stay with the driver: its printf may look there.
+bool may_be_placed(const DeclaredVariable &v) {
+  return !v.managed && !v.reference && !fatbin::is_compiler_generated(v.name) &&
+         v.name != fatbin::kDeviceRuntimeMarker;
+}
+
+bool same(const DeclaredVariable &a, const DeclaredVariable &b) {
+  return a.bytes == b.bytes && a.alignment == b.alignment && a.constant == b.constant &&
+         a.managed == b.managed && a.reference == b.reference;
+}
+
+bool has_ptx(const fatbin::Container &c) {
+  return std::ranges::any_of(c.entries, [](const auto &e) { return e.kind == fatbin::Kind::Ptx; });
+}
+
+}  // namespace
+
+Result<FixedVariables> FixedVariables::find(const fatbin::Image &image) {
+  FixedVariables f;
+  CKPT_CHECK(f.read(image));
+  CKPT_CHECK(f.collect());
+  f.leave_what_has_other_addresses();
+  f.choose_offsets();
+  return f;
+}
+
+Result<> FixedVariables::read(const fatbin::Image &image) {
+  using fatbin::Form;
+  in_containers_ = image.form() == Form::Wrapper || image.form() == Form::FatBinary;
+  if (!in_containers_ && image.form() != Form::Ptx) return fail("it has no PTX");
+  const std::vector<fatbin::Container> &all = image.containers();
+  // The result of the device linker has no PTX; its units do.
+  linked_ = image.form() == Form::Wrapper && all.size() > 1 && !has_ptx(all.front());
+  for (const fatbin::Container &c : all) {
+    Unit unit;
+    unit.bytes = view(reinterpret_cast<const void *>(c.at), c.bytes);
+    CKPT_CHECK(read_container(image, c, unit));
+    units_.push_back(std::move(unit));
+    if (image.form() == Form::Wrapper && !linked_) break;
+  }
+  return {};
+}
+
+Result<> FixedVariables::read_container(const fatbin::Image &image, const fatbin::Container &c,
+                                        Unit &unit) {
+  for (const fatbin::Entry &e : c.entries) {
+    if (e.kind != fatbin::Kind::Ptx) continue;
+    Version version{&e, {}, {}};
+    CKPT_TRY(version.payload, image.payload(e));
+    CKPT_TRY(version.module, read_module(version.text()));
+    unit.versions.push_back(std::move(version));
+  }
+  bool result_of_linker = linked_ && units_.empty();
+  if (unit.versions.empty() && !result_of_linker) return fail("it has no PTX");
+  return {};
+}
+
+// All versions of a unit must agree on a variable. One name gets one place.
+Result<> FixedVariables::collect() {
+  for (const Unit &unit : units_)
+    for (const Version &version : unit.versions) {
+      if (taken_function_.empty()) taken_function_ = version.module.taken_function;
+      for (const DeclaredVariable &v : version.module.variables) {
+        if (v.imported) continue;
+        auto [known, is_new] = defined_.try_emplace(std::string(v.name), Definition{&unit, &v});
+        if (is_new) continue;
+        if (!same(*known->second.variable, v))
+          return fail("the variable {} differs between versions of the code", v.name);
+        if (known->second.unit != &unit && (v.hidden || known->second.variable->hidden))
+          return fail("two translation units have a variable {}", v.name);
+      }
+    }
+  for (const auto &[name, d] : defined_)
+    if (may_be_placed(*d.variable)) places_[name] = {0, d.variable->bytes};
+  return {};
+}
+
+// A variable that holds the address of a function, or of a variable that is not placed, is left to
+// the driver, too; and so are all constants if one of them is, since kernels read all in one way.
+void FixedVariables::leave_what_has_other_addresses() {
+  auto depends_on_others = [&](const DeclaredVariable &v) {
+    return std::ranges::any_of(names_in(v.initial),
+                               [&](std::string_view name) { return !places_.contains(name); });
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Unit &unit : units_)
+      for (const Version &version : unit.versions)
+        for (const DeclaredVariable &v : version.module.variables) {
+          bool leave = depends_on_others(v) || (v.constant && !constants_);
+          if (v.constant && !v.imported && !v.reference && (leave || !may_be_placed(v)))
+            changed |= std::exchange(constants_, false);
+          if (!leave) continue;
+          auto placed = places_.find(v.name);
+          if (placed == places_.end()) continue;
+          places_.erase(placed);
+          changed = true;
+        }
+  }
+}
+
+void FixedVariables::choose_offsets() {
+  for (auto &[name, place] : places_) {
+    place.offset =
+        rounded(bytes_, std::max(defined_.find(name)->second.variable->alignment, kLeastAlignment));
+    bytes_ = std::min(place.offset + place.bytes, kMostBytes);
+  }
+}
+
+u64 FixedVariables::constant_bytes() const {
+  u64 sum = 0;
+  for (const auto &[name, place] : places_)
+    if (defined_.find(name)->second.variable->constant) sum += place.bytes;
+  return sum;
+}
+
+bool FixedVariables::is_placed(const DeclaredVariable &v) const { return places_.contains(v.name); }
+
+bool FixedVariables::names_placed(const Unit &unit) const {
+  return std::ranges::any_of(unit.versions, [this](const Version &version) {
+    return std::ranges::any_of(version.module.variables,
+                               [this](const DeclaredVariable &v) { return is_placed(v); });
+  });
+}
+
+Result<FixedCode> FixedVariables::at(u64 base) const {
+  FixedCode code;
+  std::map<u64, Bytes> initial;
+  for (const Unit &unit : units_) {
+    for (const Version &version : unit.versions) CKPT_CHECK(add_initial(version, base, initial));
+    bool as_it_is = !unit.versions.empty() && !names_placed(unit);
+    Bytes part(unit.bytes.begin(), unit.bytes.end());
+    if (!as_it_is) {
+      CKPT_TRY(part, rewritten(unit, base));
+    }
+    code.parts.push_back(std::move(part));
+  }
+  code.initial.assign(std::make_move_iterator(initial.begin()),
+                      std::make_move_iterator(initial.end()));
+  return code;
+}
+
+Result<> FixedVariables::add_initial(const Version &version, u64 base,
+                                     std::map<u64, Bytes> &all) const {
+  AddressOf address_of = [&](std::string_view name) -> std::optional<u64> {
+    auto placed = places_.find(name);
+    if (placed == places_.end()) return {};
+    return base + placed->second.offset;
+  };
+  for (const DeclaredVariable &v : version.module.variables) {
+    if (v.imported || !is_placed(v)) continue;
+    CKPT_TRY(Bytes value, initial_value(v, address_of));
+    auto [known, is_new] = all.try_emplace(places_.find(v.name)->second.offset, value);
+    if (!is_new && known->second != value)
+      return fail("the initial value of {} differs between versions of the code", v.name);
+  }
+  return {};
+}
+
+Result<std::string> FixedVariables::rewritten(const Version &version, u64 base) const {
+  std::unordered_map<std::string_view, u64> addresses;
+  for (const DeclaredVariable &v : version.module.variables)
+    if (is_placed(v)) addresses[v.name] = base + places_.find(v.name)->second.offset;
+  return with_addresses(version.text(), version.module, addresses, constants_);
+}
+
+// A container with the PTX alone, not compressed; or the text.
+Result<Bytes> FixedVariables::rewritten(const Unit &unit, u64 base) const {
+  Bytes entries;
+  for (const Version &version : unit.versions) {
+    CKPT_TRY(std::string text, rewritten(version, base));
+    if (!in_containers_) return Bytes(view(text).begin(), view(text).end());
+    const fatbin::Entry &e = *version.entry;
+    ByteView header = view(reinterpret_cast<const void *>(e.header_at), e.at - e.header_at);
+    fatbin::EntryRecord record;
+    std::memcpy(&record, header.data(), sizeof record);
+    record.padded_bytes = rounded(text.size() + 1, 8);
+    record.compressed_bytes = 0;
+    record.raw_bytes = 0;
+    record.flags &= ~(fatbin::kFlagLz4 | fatbin::kFlagZstd);
+    text.resize(record.padded_bytes);
+    size_t at = entries.size();
+    entries.insert(entries.end(), header.begin(), header.end());
+    std::memcpy(entries.data() + at, &record, sizeof record);
+    entries.insert(entries.end(), view(text).begin(), view(text).end());
+  }
+  fatbin::ContainerRecord record{fatbin::kContainerMagic, fatbin::kContainerVersion,
+                                 sizeof(fatbin::ContainerRecord), entries.size()};
+  Bytes container(view(&record, sizeof record).begin(), view(&record, sizeof record).end());
+  container.insert(container.end(), entries.begin(), entries.end());
+  return container;
+}
+
+}  // namespace ckpt::remote::cuda

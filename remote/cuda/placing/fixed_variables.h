@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The variables of device code at addresses that the program's side chooses (fixed_text.h has the
+// essay). Works for code with PTX: the versions for other architectures than its PTX, and cubins,
+// are left out, so that the driver compiles the rewritten text.
+//
+//   CKPT_TRY(auto fixed, FixedVariables::find(image));
+//   u64 base = memory of fixed.bytes();
+//   CKPT_TRY(FixedCode code, fixed.at(base));
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "fatbin/image.h"
+#include "remote/cuda/placing/module_text.h"
+
+namespace ckpt::remote::cuda {
+
+struct FixedCode {
+  std::vector<Bytes> parts;                    // in place of those of the program
+  std::vector<std::pair<u64, Bytes>> initial;  // offset and bytes; all else is 0
+};
+
+class FixedVariables {
+ public:
+  struct Place {
+    u64 offset, bytes;
+  };
+
+  // The parts of `image` are its containers, or one text of PTX; it must outlive the object. An
+  // error says why its variables stay where the driver places them.
+  static Result<FixedVariables> find(const fatbin::Image &image);
+
+  u64 bytes() const { return bytes_; }  // 0: no variable is placed
+  // A function whose address a kernel takes, which may be another on another driver; "": none.
+  const std::string &taken_function() const { return taken_function_; }
+  // By name. What is missing is where the driver places it.
+  const std::map<std::string, Place, std::less<>> &places() const { return places_; }
+  u64 constant_bytes() const;  // of those in places() that were constants
+  Result<FixedCode> at(u64 base) const;
+
+ private:
+  // One text of PTX.
+  struct Version {
+    const fatbin::Entry *entry;
+    fatbin::Payload payload;
+    ModuleText module;
+    std::string_view text() const { return payload.text(); }
+  };
+  // A container, or the text of PTX.
+  struct Unit {
+    ByteView bytes;
+    std::vector<Version> versions;
+  };
+
+  Result<> read(const fatbin::Image &image);
+  Result<> read_container(const fatbin::Image &image, const fatbin::Container &c, Unit &unit);
+  Result<> collect();
+  void leave_what_has_other_addresses();
+  void choose_offsets();
+  bool is_placed(const DeclaredVariable &v) const;
+  Result<Bytes> rewritten(const Unit &unit, u64 base) const;
+  Result<std::string> rewritten(const Version &version, u64 base) const;
+  Result<> add_initial(const Version &version, u64 base, std::map<u64, Bytes> &all) const;
+
+  bool names_placed(const Unit &unit) const;
+
+  std::vector<Unit> units_;
+  bool in_containers_ = false;
+  bool linked_ = false;  // the first unit is the linked code, and the driver links the others again
+  struct Definition {
+    const Unit *unit;
+    const DeclaredVariable *variable;
+  };
+  std::map<std::string, Definition, std::less<>> defined_;
+  std::map<std::string, Place, std::less<>> places_;
+  bool constants_ = true;  // all constants are placed
+  u64 bytes_ = 0;
+  std::string taken_function_;
+};
+
+}  // namespace ckpt::remote::cuda
