@@ -303,7 +303,7 @@ def test_a_guest_goes_to_the_idle_machine_and_sees_nothing_of_the_owner(grid):
 @pytest.mark.full
 def test_a_guests_work_is_kept_when_owners_come_back(grid):
     """An OpenCL program under ckpt-run follows the idle machine, twice, and computes no step twice."""
-    job = HeatJob(grid, "--signal=B:USR1@30")
+    job = HeatJob(grid, "--signal=B:USR1@30", steps=20000)
     for n, (idle, busy) in enumerate((("n1", None), ("n3", "n1"), ("n2", "n3"))):
         grid.machines[idle].sees("cpu=3")
         if busy:

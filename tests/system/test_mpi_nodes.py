@@ -58,7 +58,8 @@ class MpiJob:
         self.job = at[0].start("ckpt-restore", "--job=job", f"--member={self.names[0]}")
 
     def check_end(self):
-        assert self.job.wait() == 0, self.job.error_text
+        # A step takes at least 20 ms.
+        assert self.job.wait(60 + self.steps / 25) == 0, self.job.error_text
         assert self.job.lines[-1] == f"end {last_value(self.steps, self.ranks)}", self.job.text
         wait_members(self.folder, [])
 
