@@ -8,7 +8,7 @@ import pytest
 
 from conftest import BUILD
 from cuda_programs import NVCC, SOURCES, make  # noqa: F401 (fixture)
-from test_slicing import LIBRARIES, architectures, check_assembly
+from test_slicing import LIBRARIES, check_assembly, ptx_for_every_architecture
 from toolkit import HOME, WHY_NOT
 
 pytestmark = pytest.mark.skipif(not NVCC, reason=WHY_NOT)
@@ -37,10 +37,7 @@ def test_ptx_with_fixed_variables_assembles(make, tmp_path):  # noqa: F811
 
 @pytest.mark.full
 def test_ptx_with_fixed_variables_assembles_for_every_architecture(tmp_path):
-    for code in architectures():
-        ptx = tmp_path / "variables.ptx"
-        subprocess.run([NVCC, "-w", "-ptx", f"-arch={code.replace('sm', 'compute')}", f"-I{SOURCES}", "-o", str(ptx),
-                        str(SOURCES / "remote_variables.cu")], check=True, timeout=200)
+    for code, ptx in ptx_for_every_architecture("remote_variables.cu", tmp_path):
         assert place(ptx, tmp_path / code)[1:3] == [1, 0]
         check_sample(tmp_path / code)
 

@@ -73,6 +73,7 @@ def test_the_driver_api_and_the_runtime_answer_as_natively(nodes):
     same_as_natively(nodes, "vector_add.cu", host=nodes.server.tls)
     same_as_natively(nodes, "video.cc")
     same_as_natively(nodes, "remote_calls.cu")
+    same_as_natively(nodes, "remote_variables.cu")
 
 
 def test_errors_are_reported_as_natively(nodes):

@@ -56,9 +56,14 @@ def assembles(ptx, architecture):
     return r.returncode == 0, r.stderr
 
 
-def architectures():
+def ptx_for_every_architecture(source, folder):
+    """The names of the architectures and the files."""
     listed = subprocess.run([NVCC, "--list-gpu-code"], capture_output=True, text=True).stdout
-    return listed.split()
+    for code in listed.split():
+        ptx = folder / f"{code}.ptx"
+        subprocess.run([NVCC, "-w", "-ptx", f"-arch={code.replace('sm', 'compute')}", f"-I{SOURCES}", "-o", str(ptx),
+                        str(SOURCES / source)], check=True, timeout=200)
+        yield code, ptx
 
 
 def check_assembly(folder, names):
@@ -80,10 +85,7 @@ def test_rewritten_ptx_assembles(make, tmp_path):  # noqa: F811
 
 @pytest.mark.full
 def test_rewritten_ptx_assembles_for_every_architecture(tmp_path):
-    for code in architectures():
-        ptx = tmp_path / "slices.ptx"
-        subprocess.run([NVCC, "-w", "-ptx", f"-arch={code.replace('sm', 'compute')}", f"-I{SOURCES}", "-o", str(ptx),
-                        str(SOURCES / "slices.cu")], check=True, timeout=200)
+    for code, ptx in ptx_for_every_architecture("slices.cu", tmp_path):
         _, kernels, sliceable = rewrite(ptx, tmp_path / code)
         assert sliceable == kernels - 1 > 0
         check_assembly(tmp_path, list((tmp_path / code).glob("*.before.ptx")))

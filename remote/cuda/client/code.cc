@@ -37,7 +37,8 @@ CUresult load_parts(const std::shared_ptr<const LoadedCode> &code, u64 wanted) {
 Result<> load_placed(const fatbin::Image &image, u64 wanted, std::string &function) {
   CKPT_TRY(FixedVariables variables, FixedVariables::find(image));
   function = variables.taken_function();
-  if (variables.bytes() == 0) return fail("their values contain addresses that the driver chooses");
+  const char *why_left = "its value contains an address that the driver chooses";
+  if (variables.bytes() == 0) return fail("{}", why_left);
   CKPT_TRY(FixedCode fixed, place_code(variables, wanted, current_context()));
   std::vector<CodePart> parts;
   for (const Bytes &part : fixed.parts) {
@@ -46,7 +47,7 @@ Result<> load_placed(const fatbin::Image &image, u64 wanted, std::string &functi
   }
   CUresult e = CUDA_ERROR_INVALID_IMAGE;
   if (parts.size() == fixed.parts.size())
-    e = load_parts(std::make_shared<LoadedCode>(image.form(), std::move(parts), "", function),
+    e = load_parts(std::make_shared<LoadedCode>(image.form(), std::move(parts), why_left, function),
                    wanted);
   if (e != CUDA_SUCCESS) {
     end_placed_code(wanted);

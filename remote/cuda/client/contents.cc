@@ -17,7 +17,8 @@ struct Range {
 std::vector<Range> ranges() {
   std::vector<Range> all;
   for (const Memory::Block &b : memory().blocks())
-    if (!b.excluded) all.push_back({fmt::format("mem-{:x}", b.base), b.context, b.base, b.bytes});
+    if (!b.excluded && b.context != 0)
+      all.push_back({fmt::format("mem-{:x}", b.base), b.context, b.base, b.bytes});
   return all;
 }
 

@@ -124,8 +124,11 @@ CUresult entry_cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 
 CUresult entry_cuDevicePrimaryCtxReset_v2(CUdevice device) {
   CUresult e = ask_cuDevicePrimaryCtxReset_v2(device);
-  if (e == CUDA_SUCCESS) end_contents_of(ledger().primary_of(device));
-  return e;
+  u64 context = ledger().primary_of(device);
+  if (e != CUDA_SUCCESS || context == 0) return e;
+  end_contents_of(context);
+  // The context can be used again, and the variables of libraries have their initial values.
+  return context_of_placed_code_begins(context, device);
 }
 
 }  // namespace ckpt::remote::cuda

@@ -113,7 +113,7 @@ CUresult Memory::allocate_for_code(u64 owner, u64 bytes, CUdevice device, u64 co
   std::lock_guard lock(mutex_);
   u64 all = rounded(bytes, kBlockBytes);
   CUresult e = map_block(all, device, base);
-  if (e == CUDA_SUCCESS) of_code_[owner] = {base, all, context, device, context == 0};
+  if (e == CUDA_SUCCESS) of_code_[owner] = {base, all, context, device, false};
   return e;
 }
 
@@ -127,10 +127,7 @@ void Memory::release_of_code(u64 owner) {
 
 void Memory::set_context_of_code(u64 owner, u64 context) {
   std::lock_guard lock(mutex_);
-  if (auto found = of_code_.find(owner); found != of_code_.end()) {
-    found->second.context = context;
-    found->second.excluded = context == 0;
-  }
+  if (auto found = of_code_.find(owner); found != of_code_.end()) found->second.context = context;
 }
 
 // A shared block that has become free as a whole is given back.

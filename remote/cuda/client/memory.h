@@ -51,7 +51,7 @@ class Memory {
   // The parts of the arena with physical memory behind them.
   struct Block {
     u64 base, bytes;
-    u64 context;
+    u64 context;  // 0: variables of a library that no context has used
     CUdevice device;
     bool excluded;
   };

@@ -114,8 +114,7 @@ CUresult context_of_placed_code_begins(u64 context, CUdevice device) {
     if (code.context == 0 && code.device == device) {
       code.context = context;
       memory().set_context_of_code(owner, context);
-      CUresult e = write_initial_values(code);
-      if (first == CUDA_SUCCESS) first = e;
+      if (CUresult e = write_initial_values(code); first == CUDA_SUCCESS) first = e;
     }
   return first;
 }

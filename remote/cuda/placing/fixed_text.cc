@@ -71,44 +71,52 @@ class Rewriter {
  private:
   size_t offset(const Token &t) const { return static_cast<size_t>(t.text.data() - text_.data()); }
 
+  // What a statement becomes.
+  struct Change {
+    std::string loads;  // in front of it
+    std::string text;   // up to `copied`
+    size_t copied;
+    unsigned registers = 0;
+  };
+
+  void replace(Change &c, const Token &what, std::string_view by) const {
+    c.text += text_.substr(c.copied, offset(what) - c.copied);
+    c.text += by;
+    c.copied = offset(what) + what.text.size();
+  }
+
   // `t` is its first token. A brace or a label is a statement of its own here.
   Result<> statement(PtxLexer &lexer, Token t) {
     if (t.is('{') || t.is('}')) return {};
     if (t.is(".loc") || t.is(".file")) return lexer.line(), Result<>();
     bool declares = t.kind == Token::Word && t.text[0] == '.';
     size_t begin = offset(t), brackets = 0;
-    std::string changed, loads;
-    size_t copied = begin;
-    unsigned registers = 0;
-    auto replace = [&](const Token &what, std::string_view by) {
-      changed += text_.substr(copied, offset(what) - copied);
-      changed += by;
-      copied = offset(what) + what.text.size();
-    };
+    Change c{.copied = begin};
     for (; t.kind != Token::End && !t.is(';') && !(t.is(':') && brackets == 0); t = lexer.next()) {
       if (t.is('[')) ++brackets;
       if (t.is(']') && brackets > 0) --brackets;
-      if (t.kind != Token::Word) continue;
-      if (constants_ && names_constants(t.text)) {
-        CKPT_TRY(std::string other, of_global(t.text));
-        replace(t, other);
-      }
-      auto found = addresses_.find(t.text);
-      if (found == addresses_.end()) continue;
-      if (declares) return fail("a routine declares another {}", t.text);
-      if (brackets == 0) {
-        replace(t, std::to_string(found->second));
-        continue;
-      }
-      std::string name = fmt::format("%{}{}", kReserved, registers++);
-      loads += fmt::format("mov.u64 {}, {};\n\t", name, found->second);
-      replace(t, name);
+      if (t.kind == Token::Word) CKPT_CHECK(word(t, brackets > 0, declares, c));
     }
-    most_ = std::max(most_, registers);
-    if (copied == begin) return {};
+    most_ = std::max(most_, c.registers);
+    if (c.copied == begin) return {};
     copy_to(begin);
-    out_ += loads + changed;
-    skip_to(copied);
+    out_ += c.loads + c.text;
+    skip_to(c.copied);
+    return {};
+  }
+
+  Result<> word(const Token &t, bool in_brackets, bool declares, Change &c) const {
+    if (constants_ && names_constants(t.text)) {
+      CKPT_TRY(std::string other, of_global(t.text));
+      replace(c, t, other);
+    }
+    auto found = addresses_.find(t.text);
+    if (found == addresses_.end()) return {};
+    if (declares) return fail("a routine declares another {}", t.text);
+    if (!in_brackets) return replace(c, t, std::to_string(found->second)), Result<>();
+    std::string name = fmt::format("%{}{}", kReserved, c.registers++);
+    c.loads += fmt::format("mov.u64 {}, {};\n\t", name, found->second);
+    replace(c, t, name);
     return {};
   }
 

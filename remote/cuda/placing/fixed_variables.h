@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The variables of device code at addresses that the program's side chooses (fixed_text.h has the
-// essay). Works for code with PTX: the versions for other architectures than its PTX, and cubins,
-// are left out, so that the driver compiles the rewritten text.
+// The variables of device code at addresses that the program's side chooses (fixed_text.cc has the
+// essay). This needs PTX: cubins are left out, so that the driver compiles the rewritten text.
 //
 //   CKPT_TRY(auto fixed, FixedVariables::find(image));
 //   u64 base = memory of fixed.bytes();
@@ -53,6 +52,10 @@ class FixedVariables {
     ByteView bytes;
     std::vector<Version> versions;
   };
+  struct Definition {
+    const Unit *unit;
+    const DeclaredVariable *variable;
+  };
 
   Result<> read(const fatbin::Image &image);
   Result<> read_container(const fatbin::Image &image, const fatbin::Container &c, Unit &unit);
@@ -60,19 +63,14 @@ class FixedVariables {
   void leave_what_has_other_addresses();
   void choose_offsets();
   bool is_placed(const DeclaredVariable &v) const;
+  bool names_placed(const Unit &unit) const;
   Result<Bytes> rewritten(const Unit &unit, u64 base) const;
   Result<std::string> rewritten(const Version &version, u64 base) const;
   Result<> add_initial(const Version &version, u64 base, std::map<u64, Bytes> &all) const;
 
-  bool names_placed(const Unit &unit) const;
-
   std::vector<Unit> units_;
   bool in_containers_ = false;
   bool linked_ = false;  // the first unit is the linked code, and the driver links the others again
-  struct Definition {
-    const Unit *unit;
-    const DeclaredVariable *variable;
-  };
   std::map<std::string, Definition, std::less<>> defined_;
   std::map<std::string, Place, std::less<>> places_;
   bool constants_ = true;  // all constants are placed

@@ -114,5 +114,10 @@ int main(int argc, char **argv) {
   look<<<1, 1>>>(to, steps);
   CUDA(cudaMemcpy(&seen, to, sizeof seen, cudaMemcpyDefault));
   CHECK(seen.sum == host.step(steps) + 2);  // 1 + 2 + 3 + 1 instead of 0.5 + 1.5 + 2.5 + 0.5
+  CUDA(cudaDeviceReset());  // all have their initial values again
+  CUDA(cudaMalloc(&to, sizeof *to));
+  look<<<1, 1>>>(to, 0);
+  CUDA(cudaMemcpy(&seen, to, sizeof seen, cudaMemcpyDefault));
+  CHECK(seen.sum == Host().step(0));
   return passed();
 }
