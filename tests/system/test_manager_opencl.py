@@ -205,7 +205,7 @@ def test_the_papers_programs(node, tmp_path):
                                    "-lOpenCL"]) for s in sources]
     assert all(c.wait() == 0 for c in compilers)
     n = node()
-    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", str(tmp_path / s), "--mib", "30", "--work", "300", "--steps", "50",
+    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", str(tmp_path / s), "--mib", "30", "--work", "300", "--steps", "150",
                                       "--gap", "0.01"]) for s in sources]
     finished(*jobs)
     assert "> Suspend" in n.messages()
