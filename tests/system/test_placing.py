@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Variables of CUDA code at fixed addresses (remote/cuda/placing/): what the pass prints assembles. That programs
 work with it is tested in test_remote_cuda.py and test_remote_cuda_moves.py. Skipped where there is no CUDA toolkit."""
-import pathlib
 import subprocess
 
 import pytest
 
 from conftest import BUILD
 from cuda_programs import NVCC, SOURCES, make  # noqa: F401 (fixture)
-from test_slicing import LIBRARIES, check_assembly, ptx_for_every_architecture
-from toolkit import HOME, WHY_NOT
+from test_slicing import check_sample, ptx_for_every_architecture, toolkit_library  # noqa: F401 (fixture)
+from toolkit import WHY_NOT
 
 pytestmark = pytest.mark.skipif(not NVCC, reason=WHY_NOT)
 
@@ -22,11 +21,6 @@ def place(path, folder):
     r = subprocess.run([str(PLACE), str(path), str(folder)], capture_output=True, text=True, timeout=120)
     assert r.returncode == 0, r.stdout + r.stderr
     return [int(n) for n in r.stdout.splitlines()[-1].split()[1::2]]
-
-
-def check_sample(folder, most=6):
-    small = sorted(folder.glob("*.before.ptx"), key=lambda p: p.stat().st_size)
-    check_assembly(folder, small[::max(1, len(small) // most)][:most])
 
 
 def test_ptx_with_fixed_variables_assembles(make, tmp_path):  # noqa: F811
@@ -50,11 +44,7 @@ def test_the_ptx_of_every_test_program(make, tmp_path, source):  # noqa: F811
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_the_ptx_of_the_toolkits_libraries(tmp_path, library):
-    path = pathlib.Path(HOME) / "lib" / library
-    if not path.exists():
-        pytest.skip(f"{library} is not installed")
-    modules, placed, left, variables = place(path, tmp_path / "out")
+def test_the_ptx_of_the_toolkits_libraries(tmp_path, toolkit_library):  # noqa: F811
+    modules, placed, left, variables = place(toolkit_library, tmp_path / "out")
     assert modules > 0 and left == 0
     check_sample(tmp_path / "out")

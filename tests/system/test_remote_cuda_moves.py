@@ -152,11 +152,13 @@ def test_variables_keep_their_addresses(nodes, flags):
     moved.finish(nodes.ckpt.restore("image", "--device", nodes.device()))
 
 
-def test_a_variable_whose_address_the_driver_chooses_is_refused_by_name(nodes):
-    """It holds the address of a function. The program runs on."""
-    moved = Moved(nodes, flags=("-DFUNCTIONS",), source="remote_variables.cu")
+@pytest.mark.parametrize("flag, named", [("FUNCTIONS", 'its variable "function"'),
+                                         ("POINTERS", 'takes the address of the function "')])
+def test_addresses_of_functions_are_refused_by_name(nodes, flag, named):
+    """In a variable, or in a kernel. The program runs on."""
+    moved = Moved(nodes, flags=(f"-D{flag}",), source="remote_variables.cu")
     code, errors = moved.call("ckpt-dump", "--suspend")
-    assert code != 0 and 'its variable "function"' in errors, errors
+    assert code != 0 and named in errors, errors
     moved.finish()
 
 

@@ -76,6 +76,20 @@ def check_assembly(folder, names):
             assert fine, f"{after}: {why}"
 
 
+def check_sample(folder, most=6):
+    """As check_assembly(), for some modules of all sizes."""
+    all_sizes = sorted(folder.glob("*.before.ptx"), key=lambda p: p.stat().st_size)
+    check_assembly(folder, all_sizes[::max(1, len(all_sizes) // most)][:most])
+
+
+@pytest.fixture(params=LIBRARIES)
+def toolkit_library(request):
+    path = pathlib.Path(HOME) / "lib" / request.param
+    if not path.exists():
+        pytest.skip(f"{request.param} is not installed")
+    return path
+
+
 def test_rewritten_ptx_assembles(make, tmp_path):  # noqa: F811
     modules, kernels, sliceable = rewrite(make("slices.cu"), tmp_path / "out")
     assert modules == 1 and kernels == 10
@@ -99,15 +113,10 @@ def test_the_ptx_of_every_test_program(make, tmp_path, source):  # noqa: F811
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_the_ptx_of_the_toolkits_libraries(tmp_path, library):
-    path = pathlib.Path(HOME) / "lib" / library
-    if not path.exists():
-        pytest.skip(f"{library} is not installed")
-    modules, kernels, sliceable = rewrite(path, tmp_path / "out")
+def test_the_ptx_of_the_toolkits_libraries(tmp_path, toolkit_library):
+    modules, kernels, sliceable = rewrite(toolkit_library, tmp_path / "out")
     assert modules > 0 and sliceable > 0.99 * kernels
-    small = sorted((tmp_path / "out").glob("*.before.ptx"), key=lambda p: p.stat().st_size)
-    check_assembly(tmp_path, small[::max(1, len(small) // 6)][:6])
+    check_sample(tmp_path / "out")
 
 
 @pytest.mark.parametrize("size", ["7", "5ms"])

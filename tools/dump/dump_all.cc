@@ -136,9 +136,9 @@ class DumpAll {
   void dumped(const Job &job) {
     dumped_.push_back(job.image);
     json report = report_of(job);
-    double stored = json_value(report, "stored_bytes", 0.0);
+    u64 stored = json_value(report, "stored_bytes", u64{0});
     say(fmt::format("dumped   {}  {} ({})", name_of(job), printable(job.image),
-                    human_bytes(static_cast<u64>(stored))));
+                    human_bytes(stored)));
     list_.push_back(describe(job, job.image, {}));
   }
 

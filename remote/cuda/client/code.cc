@@ -32,14 +32,14 @@ CUresult load_parts(const std::shared_ptr<const LoadedCode> &code, u64 wanted) {
   return e;
 }
 
-// With its variables in the arena. An error says why they stay where the driver places them; the
-// code is then loaded as it is.
-Result<> load_placed(const fatbin::Image &image, u64 wanted, std::string &function) {
+// Loads the code with its variables in the arena. An error says why they stay where the driver
+// places them; the caller then loads the code as it is. `taken_function`: see LoadedCode.
+Result<> load_placed(const fatbin::Image &image, u64 wanted, std::string &taken_function) {
   CKPT_TRY(FixedVariables variables, FixedVariables::find(image));
-  function = variables.taken_function();
+  taken_function = variables.taken_function();
   const char *why_left = "its value contains an address that the driver chooses";
   if (variables.bytes() == 0) return fail("{}", why_left);
-  CKPT_TRY(FixedCode fixed, place_code(variables, wanted, current_context()));
+  CKPT_TRY(FixedCode fixed, place_code(variables, wanted));
   std::vector<CodePart> parts;
   for (const Bytes &part : fixed.parts) {
     if (!fits_a_message(part.size())) break;
@@ -47,14 +47,13 @@ Result<> load_placed(const fatbin::Image &image, u64 wanted, std::string &functi
   }
   CUresult e = CUDA_ERROR_INVALID_IMAGE;
   if (parts.size() == fixed.parts.size())
-    e = load_parts(std::make_shared<LoadedCode>(image.form(), std::move(parts), why_left, function),
-                   wanted);
+    e = load_parts(
+        std::make_shared<LoadedCode>(image.form(), std::move(parts), why_left, taken_function),
+        wanted);
   if (e != CUDA_SUCCESS) {
     end_placed_code(wanted);
     return device_failure("the driver does not take its PTX", e);
   }
-  // A failure is that of the connection or of an earlier kernel, which the next call reports, too.
-  (void)placed_code_is_loaded(wanted);
   return {};
 }
 
@@ -73,12 +72,12 @@ CUresult load(const void *code, bool library, u64 &out) {
     parts.push_back(keep_part(view(reinterpret_cast<const void *>(c.at), c.bytes)));
   }
   out = ledger().new_number(library ? Kind::Library : Kind::Module);
-  std::string function;
-  Result<> placed = load_placed(*image, out, function);
+  std::string taken_function;
+  Result<> placed = load_placed(*image, out, taken_function);
   if (placed) return CUDA_SUCCESS;
-  return load_parts(
-      std::make_shared<LoadedCode>(image->form(), std::move(parts), placed.error().what, function),
-      out);
+  return load_parts(std::make_shared<LoadedCode>(image->form(), std::move(parts),
+                                                 placed.error().what, taken_function),
+                    out);
 }
 
 CUresult load_module(CUmodule *out, const void *code) {
@@ -92,6 +91,7 @@ CUresult load_module(CUmodule *out, const void *code) {
 CUresult variable(u64 owner, const char *name, CUdeviceptr *out, size_t *bytes) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!name || (!out && !bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult e = initialise_placed_variables(); e != CUDA_SUCCESS) return e;
   std::optional<PlacedVariable> placed = placed_variable(owner, name);
   // The module of a library (cuLibraryGetModule).
   if (!placed) placed = placed_variable(ledger().owner_of(owner), name);

@@ -27,7 +27,7 @@ void end_contents_of(u64 context) {
   if (context == 0) return;
   memory().release_all(context);
   for (u64 ended : ledger().end_all_of(context)) code_ended(ended);
-  context_of_placed_code_ends(context);
+  end_placed_variables_of(context);
 }
 
 CUresult device_of(u64 context, CUdevice *out) {
@@ -47,7 +47,7 @@ CUresult entry_cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {
   if (e != CUDA_SUCCESS) return e;
   ledger().set_device(number_of(*out), device);
   stack().push_back(number_of(*out));
-  return context_of_placed_code_begins(number_of(*out), device);
+  return e;
 }
 
 CUresult entry_cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *parameters, unsigned flags,
@@ -107,9 +107,8 @@ CUresult entry_cuCtxGetDevice_v2(CUdevice *out, CUcontext context) {
 
 CUresult entry_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
   CUresult e = ask_cuDevicePrimaryCtxRetain(out, device);
-  if (e != CUDA_SUCCESS || !out) return e;
-  ledger().retain(number_of(*out), device);
-  return context_of_placed_code_begins(number_of(*out), device);
+  if (e == CUDA_SUCCESS && out) ledger().retain(number_of(*out), device);
+  return e;
 }
 
 // With its last user it ends, and all that was made in it.
@@ -124,11 +123,8 @@ CUresult entry_cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 
 CUresult entry_cuDevicePrimaryCtxReset_v2(CUdevice device) {
   CUresult e = ask_cuDevicePrimaryCtxReset_v2(device);
-  u64 context = ledger().primary_of(device);
-  if (e != CUDA_SUCCESS || context == 0) return e;
-  end_contents_of(context);
-  // The context can be used again, and the variables of libraries have their initial values.
-  return context_of_placed_code_begins(context, device);
+  if (e == CUDA_SUCCESS) end_contents_of(ledger().primary_of(device));
+  return e;
 }
 
 }  // namespace ckpt::remote::cuda

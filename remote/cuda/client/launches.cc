@@ -6,6 +6,7 @@
 
 #include "common/base/fnv.h"
 #include "remote/cuda/client/client.h"
+#include "remote/cuda/client/placed_code.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -92,6 +93,7 @@ CUresult put_attributes(Writer &w, const CUlaunchConfig &c) {
 CUresult launch(const CUlaunchConfig &c, CUfunction f, void **parameters, void **extra) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult e = initialise_placed_variables(); e != CUDA_SUCCESS) return e;
   Bytes packed;
   if (CUresult e = pack(number_of(f), parameters, extra, packed); e != CUDA_SUCCESS) return e;
   Writer w;

@@ -12,7 +12,7 @@ namespace {
 
 // `s`: of the code as it was loaded, so that its variables are those that the driver has placed.
 std::string obstacle_in(const fatbin::Summary &s, const std::string &why_not_placed,
-                        const std::string &function) {
+                        const std::string &taken_function) {
   if (s.heap.use != fatbin::HeapUse::No)
     return "its kernels use the device's heap, which only the driver can keep: " + s.heap.reason;
   for (const auto &[name, v] : s.variables)
@@ -23,9 +23,10 @@ std::string obstacle_in(const fatbin::Summary &s, const std::string &why_not_pla
         "the driver chooses the address of its variable \"{}\", and another driver chooses another "
         "one{}{}",
         s.variables.begin()->first, why_not_placed.empty() ? "" : ": ", why_not_placed);
-  if (!function.empty())
-    return fmt::format("a kernel takes the address of the function \"{}\", which differs elsewhere",
-                       function);
+  if (!taken_function.empty())
+    return fmt::format(
+        "a kernel takes the address of the function \"{}\", which is another one on another driver",
+        taken_function);
   return {};
 }
 
@@ -48,7 +49,7 @@ const CodeNeeds &LoadedCode::needs() const {
   Result<fatbin::Summary> s = fail("");
   if (image) s = fatbin::summarize(*image, {.threads = 1});
   needs_ = s ? read_needs(*s) : CodeNeeds{};
-  needs_->obstacle = s ? obstacle_in(*s, why_not_placed_, function_)
+  needs_->obstacle = s ? obstacle_in(*s, why_not_placed_, taken_function_)
                        : "its code cannot be read: " + (image ? s.error() : image.error()).what;
   return *needs_;
 }

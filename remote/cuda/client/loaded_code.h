@@ -31,14 +31,14 @@ struct CodeNeeds {
 
 class LoadedCode {
  public:
-  // `why_not_placed`: for code with variables that the driver has placed. `function`: one whose
-  // address a kernel takes; "": none.
+  // `why_not_placed`: why the driver places variables of this code, if it does. `taken_function`: a
+  // function of which a kernel takes the address; "" if there is none.
   LoadedCode(fatbin::Form form, std::vector<CodePart> parts, std::string why_not_placed,
-             std::string function)
+             std::string taken_function)
       : form_(form),
         parts_(std::move(parts)),
         why_not_placed_(std::move(why_not_placed)),
-        function_(std::move(function)) {}
+        taken_function_(std::move(taken_function)) {}
 
   fatbin::Form form() const { return form_; }
   const std::vector<CodePart> &parts() const { return parts_; }
@@ -48,7 +48,7 @@ class LoadedCode {
  private:
   fatbin::Form form_;
   std::vector<CodePart> parts_;
-  std::string why_not_placed_, function_;
+  std::string why_not_placed_, taken_function_;
   mutable std::mutex mutex_;
   mutable std::optional<CodeNeeds> needs_;
 };

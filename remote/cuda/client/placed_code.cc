@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/placed_code.h"
 
+#include <atomic>
+
 #include "remote/cuda/client/copies.h"
 #include "remote/cuda/client/memory.h"
 
@@ -10,22 +12,24 @@ namespace {
 struct PlacedCode {
   u64 base = 0, bytes = 0;
   u64 constant_bytes = 0;
-  u64 context = 0;  // 0: the variables have no values yet
+  u64 context = 0;  // 0: a library that no context has used
   CUdevice device = 0;
+  bool initialised = false;
   std::map<std::string, FixedVariables::Place, std::less<>> places;
   std::vector<std::pair<u64, Bytes>> initial;  // offset and bytes
 };
 
 struct Table {
   std::mutex mutex;
-  std::map<u64, PlacedCode> all;  // by the number of the code
+  std::map<u64, PlacedCode> all;            // by the number of the code
+  std::atomic<bool> all_initialised{true};  // read for each launch
 };
 Table &table() {
   static Table *const kTable = new Table;
   return *kTable;
 }
 
-// Kernels of any stream come later, so this waits.
+// Waits, so that kernels of all streams come later.
 CUresult write_initial_values(const PlacedCode &code) {
   send_zeros(code.base, code.bytes, code.context);
   for (const auto &[offset, bytes] : code.initial)
@@ -43,17 +47,16 @@ Result<CUdevice> device_of_library() {
 
 }  // namespace
 
-Result<FixedCode> place_code(const FixedVariables &variables, u64 owner, u64 context) {
-  PlacedCode code{.constant_bytes = variables.constant_bytes(),
-                  .context = context,
-                  .places = variables.places()};
+Result<FixedCode> place_code(const FixedVariables &variables, u64 owner) {
+  PlacedCode code{.constant_bytes = variables.constant_bytes(), .places = variables.places()};
   if (kind_of(owner) == Kind::Library) {
     CKPT_TRY(code.device, device_of_library());
   } else {
-    code.device = ledger().device_of(context).value_or(0);
+    code.context = current_context();
+    code.device = ledger().device_of(code.context).value_or(0);
   }
   CUresult e =
-      memory().allocate_for_code(owner, variables.bytes(), code.device, context, code.base);
+      memory().allocate_for_code(owner, variables.bytes(), code.device, code.context, code.base);
   if (e != CUDA_SUCCESS) return device_failure("there is no device memory for its variables", e);
   code.bytes = variables.bytes();
   Result<FixedCode> fixed = variables.at(code.base);
@@ -62,18 +65,11 @@ Result<FixedCode> place_code(const FixedVariables &variables, u64 owner, u64 con
     Table &t = table();
     std::lock_guard lock(t.mutex);
     t.all[owner] = std::move(code);
+    t.all_initialised = false;
   } else {
     memory().release_of_code(owner);
   }
   return fixed;
-}
-
-CUresult placed_code_is_loaded(u64 owner) {
-  Table &t = table();
-  std::lock_guard lock(t.mutex);
-  auto found = t.all.find(owner);
-  bool now = found != t.all.end() && found->second.context != 0;
-  return now ? write_initial_values(found->second) : CUDA_SUCCESS;
 }
 
 void end_placed_code(u64 owner) {
@@ -106,26 +102,28 @@ u64 placed_constant_bytes(u64 number) {
   return 0;
 }
 
-CUresult context_of_placed_code_begins(u64 context, CUdevice device) {
+CUresult initialise_placed_variables() {
   Table &t = table();
+  if (t.all_initialised.load(std::memory_order_acquire) || current_context() == 0)
+    return CUDA_SUCCESS;
   std::lock_guard lock(t.mutex);
-  CUresult first = CUDA_SUCCESS;
-  for (auto &[owner, code] : t.all)
-    if (code.context == 0 && code.device == device) {
-      code.context = context;
-      memory().set_context_of_code(owner, context);
-      if (CUresult e = write_initial_values(code); first == CUDA_SUCCESS) first = e;
-    }
-  return first;
+  for (auto &[owner, code] : t.all) {
+    if (code.initialised) continue;
+    if (code.context == 0) memory().set_context_of_code(owner, code.context = current_context());
+    if (CUresult e = write_initial_values(code); e != CUDA_SUCCESS) return e;
+    code.initialised = true;
+  }
+  t.all_initialised = true;
+  return CUDA_SUCCESS;
 }
 
-void context_of_placed_code_ends(u64 context) {
+void end_placed_variables_of(u64 context) {
   Table &t = table();
   std::lock_guard lock(t.mutex);
   for (auto &[owner, code] : t.all)
     if (code.context == context && kind_of(owner) == Kind::Library) {
-      code.context = 0;
-      memory().set_context_of_code(owner, 0);
+      memory().set_context_of_code(owner, code.context = 0);
+      t.all_initialised = code.initialised = false;
     }
 }
 

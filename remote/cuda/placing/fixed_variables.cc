@@ -11,7 +11,6 @@ namespace ckpt::remote::cuda {
 namespace {
 
 constexpr u64 kLeastAlignment = 16;  // for loads of vectors
-constexpr u64 kMostBytes = u64{1} << 40;
 
 u64 rounded(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
 
@@ -24,6 +23,10 @@ bool may_be_placed(const DeclaredVariable &v) {
 bool same(const DeclaredVariable &a, const DeclaredVariable &b) {
   return a.bytes == b.bytes && a.alignment == b.alignment && a.constant == b.constant &&
          a.managed == b.managed && a.reference == b.reference;
+}
+
+Failure no_ptx() {
+  return fail("it has no PTX (nvcc adds it with -gencode arch=compute_NN,code=compute_NN)");
 }
 
 bool has_ptx(const fatbin::Container &c) {
@@ -44,7 +47,7 @@ Result<FixedVariables> FixedVariables::find(const fatbin::Image &image) {
 Result<> FixedVariables::read(const fatbin::Image &image) {
   using fatbin::Form;
   in_containers_ = image.form() == Form::Wrapper || image.form() == Form::FatBinary;
-  if (!in_containers_ && image.form() != Form::Ptx) return fail("it has no PTX");
+  if (!in_containers_ && image.form() != Form::Ptx) return no_ptx();
   const std::vector<fatbin::Container> &all = image.containers();
   // The result of the device linker has no PTX; its units do.
   linked_ = image.form() == Form::Wrapper && all.size() > 1 && !has_ptx(all.front());
@@ -68,7 +71,7 @@ Result<> FixedVariables::read_container(const fatbin::Image &image, const fatbin
     unit.versions.push_back(std::move(version));
   }
   bool result_of_linker = linked_ && units_.empty();
-  if (unit.versions.empty() && !result_of_linker) return fail("it has no PTX");
+  if (unit.versions.empty() && !result_of_linker) return no_ptx();
   return {};
 }
 
@@ -120,7 +123,7 @@ void FixedVariables::choose_offsets() {
   for (auto &[name, place] : places_) {
     place.offset =
         rounded(bytes_, std::max(defined_.find(name)->second.variable->alignment, kLeastAlignment));
-    bytes_ = std::min(place.offset + place.bytes, kMostBytes);
+    bytes_ = place.offset + place.bytes;
   }
 }
 

@@ -32,9 +32,10 @@ class FixedVariables {
   static Result<FixedVariables> find(const fatbin::Image &image);
 
   u64 bytes() const { return bytes_; }  // 0: no variable is placed
-  // A function whose address a kernel takes, which may be another on another driver; "": none.
+  // A function of which a kernel takes the address; "" if there is none. Another driver gives it
+  // another address.
   const std::string &taken_function() const { return taken_function_; }
-  // By name. What is missing is where the driver places it.
+  // By name. The driver places the variables that are missing here.
   const std::map<std::string, Place, std::less<>> &places() const { return places_; }
   u64 constant_bytes() const;  // of those in places() that were constants
   Result<FixedCode> at(u64 base) const;

@@ -11,7 +11,7 @@
 
 namespace ckpt::remote::cuda {
 
-// The names of variables and functions whose addresses are part of the value.
+// The names of the variables and functions of which the value contains the address.
 std::vector<std::string_view> names_in(std::string_view initial);
 
 // The address of the variable of this name; nothing if it is not known.

@@ -37,7 +37,7 @@ struct ModuleText {
   std::vector<DeclaredVariable> variables;
   std::vector<Extent> bodies;       // of routines, without the braces
   std::vector<Extent> sections;     // for debuggers
-  std::string_view taken_function;  // one whose address a routine takes; "": there is none
+  std::string_view taken_function;  // a routine takes its address; "" if there is none
 };
 
 // Accepts any text. An error says what it cannot read.

@@ -5,7 +5,7 @@
 //
 //   remote_variables [STEPS [gap]]   as remote_moves.cu
 //
-// With -DFUNCTIONS a variable holds the address of a function.
+// With -DFUNCTIONS a variable holds the address of a function; with -DPOINTERS a kernel takes it.
 #include "wanted_steps.h"
 
 struct Record {
@@ -31,8 +31,10 @@ struct Seen {
   unsigned long long count;
 };
 
+#if defined FUNCTIONS || defined POINTERS
+__noinline__ __device__ double twice(double x) { return 2 * x; }
+#endif
 #ifdef FUNCTIONS
-__device__ double twice(double x) { return 2 * x; }
 __device__ double (*function)(double) = twice;
 #endif
 
@@ -55,6 +57,10 @@ __global__ void look(Seen *to, int round) {
   if (weight) *weight += 1;
 #ifdef FUNCTIONS
   sum += function(0);
+#endif
+#ifdef POINTERS
+  double (*volatile pointer)(double) = twice;
+  sum += pointer(0);
 #endif
   *to = {{table, &cursor, &record, large, &counted<int>, &fixed},
          sum + counted<int>,

@@ -182,7 +182,7 @@ TEST_CASE("what is not understood is an error") {
                  "reserved"));
 }
 
-TEST_CASE("the function whose address a kernel takes is known") {
+TEST_CASE("a function is found if a kernel takes its address") {
   std::string text = kHeader +
                      ".func f() { ret; }\n.global .u32 x;\n"
                      ".visible .entry k() { .reg .b64 %rd<2>; mov.u64 %rd1, f; ret; }\n";
