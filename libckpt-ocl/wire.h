@@ -132,6 +132,8 @@ enum class Op : u16 {
   Folder = 27,
   // {u64 program, Headers}: sync; the next build or compilation of the program finds these files
   Headers = 28,
+  // {u64 device}: sync, {str why launches there cannot be divided into slices, or empty}
+  TestSlices = 29,
   // {u64 queue}: a completion once everything enqueued so far has finished
   Marker = 40,
 };

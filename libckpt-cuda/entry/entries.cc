@@ -7,6 +7,7 @@
 #include "common/api/cuda_jump.h"
 #include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/jumps.h"
+#include "slicing/settings.h"
 
 namespace ckpt::cuda {
 
@@ -66,7 +67,7 @@ inline constexpr void *(*kSliced)() = nullptr;
 #undef SLICED
 
 void *ours(void *(*address)(), void *(*sliced)()) {
-  if (sliced != nullptr && std::getenv(kSlicesVariable) != nullptr) return sliced();
+  if (sliced != nullptr && std::getenv(slicing::kSlicesVariable) != nullptr) return sliced();
   return address == nullptr ? nullptr : address();
 }
 

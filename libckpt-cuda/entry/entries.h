@@ -83,10 +83,6 @@ void fill_targets(bool wrap);
 #undef OURS
 #undef REFUSED
 
-// Set by ckpt-run --guest and --slice: what libckpt-cuda/guest/ is to do. If it is set, guest.api
-// counts.
-inline constexpr const char *kSlicesVariable = "CKPT_CUDA_SLICES";
-
 // Lines of guest.api are defined in guest/ as guest_SYMBOL.
 #define SLICED(symbol, type)  \
   using Type_##symbol = type; \

@@ -9,8 +9,8 @@
 #include "common/base/log.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/guest/ptx_choice.h"
-#include "libckpt-cuda/guest/settings.h"
-#include "libckpt-cuda/guest/whole_kernels.h"
+#include "slicing/settings.h"
+#include "slicing/whole_kernels.h"
 
 namespace ckpt::cuda::guest {
 namespace {
@@ -72,7 +72,7 @@ Result<> rewrite(Code &out, const void *code, const char *path) {
     auto kernel = std::make_unique<Kernel>();
     kernel->code = &out;
     kernel->hash = fnv1a(facts.name, hash);
-    kernel->waits = is_remembered_whole(kernel->hash);
+    kernel->waits = slicing::is_remembered_whole(kernel->hash);
     std::string name = facts.name;
     kernel->facts = std::move(facts);
     out.kernels.insert_or_assign(std::move(name), std::move(kernel));
@@ -121,7 +121,7 @@ Code *take_container(const void *container) {
 
 CUresult load_rewritten(const void *program_code, const char *path, bool is_library, void **handle,
                         const void *self, LoadCall call) {
-  if (!settings().sliced || (program_code == nullptr && path == nullptr))
+  if (!slicing::settings().sliced || (program_code == nullptr && path == nullptr))
     return call(self, program_code);
   auto code = std::make_unique<Code>();
   code->is_library = is_library;
@@ -139,7 +139,7 @@ CUresult load_rewritten(const void *program_code, const char *path, bool is_libr
 }
 
 void forget_container(const void *container) {
-  if (!settings().sliced) return;
+  if (!slicing::settings().sliced) return;
   Code *code = take_container(container);
   if (code == nullptr) return;
   std::lock_guard lock(code->mutex);

@@ -33,11 +33,11 @@
 #include "common/base/log.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/guest/arguments.h"
-#include "libckpt-cuda/guest/settings.h"
 #include "libckpt-cuda/guest/stream_order.h"
 #include "libckpt-cuda/guest/turns.h"
-#include "libckpt-cuda/guest/whole_kernels.h"
 #include "slicing/boxes.h"
+#include "slicing/settings.h"
+#include "slicing/whole_kernels.h"
 
 namespace ckpt::cuda::guest {
 namespace {
@@ -107,13 +107,15 @@ class SlicedLaunch {
     PooledEvent end;
   };
 
-  size_t allowed_flights() const { return kernel_.facts.may_wait || settings().guest ? 0 : 1; }
+  size_t allowed_flights() const {
+    return kernel_.facts.may_wait || slicing::settings().guest ? 0 : 1;
+  }
 
   Box everything() const { return {{0, 0, 0}, request_.grid}; }
 
   // The time of a launch that is not waited for is not known, so some are.
   bool is_time_to_measure() {
-    if (settings().blocks != 0 || target_ns() == 0) return false;
+    if (slicing::settings().blocks != 0 || target_ns() == 0) return false;
     std::lock_guard lock(kernel_.mutex);
     return measured_ = kernel_.launches++ % kMeasureEvery == 0;
   }
@@ -126,7 +128,7 @@ class SlicedLaunch {
   }
 
   u64 slice_blocks() {
-    if (settings().blocks != 0) return settings().blocks;
+    if (slicing::settings().blocks != 0) return slicing::settings().blocks;
     std::lock_guard lock(kernel_.mutex);
     return kernel_.size.next(blocks_);
   }
@@ -216,7 +218,7 @@ class SlicedLaunch {
 
   static Clock::duration patience() {
     return std::chrono::duration_cast<Clock::duration>(
-        std::chrono::duration<double, std::nano>(settings().patience_ns));
+        std::chrono::duration<double, std::nano>(slicing::settings().patience_ns));
   }
 
   // Has not begun, or may be waiting.
@@ -229,7 +231,7 @@ class SlicedLaunch {
     released_ = true;
     if (kernel_.facts.may_wait && driver().cuEventQuery(start_->get()) == CUDA_SUCCESS) {
       kernel_.waits = true;
-      remember_whole(kernel_.hash, kernel_.facts.name);
+      slicing::remember_whole(kernel_.hash, kernel_.facts.name);
       name_whole(kernel_, "its blocks wait for later ones");
     }
     int n = 0;

@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 #include "libckpt-cuda/entry/pass.h"
-#include "libckpt-cuda/guest/settings.h"
+#include "slicing/settings.h"
 
 namespace ckpt::cuda::guest {
 namespace {
@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 // Never destroyed, as the tables of kernels.cc.
 struct Turns {
   std::mutex mutex;
-  slicing::Cooperation cooperation{settings().cooperation};
+  slicing::Cooperation cooperation{slicing::settings().cooperation};
   Clock::time_point next{};  // when the guest may go on
 };
 Turns &turns() {
@@ -28,19 +28,20 @@ Turns &turns() {
 }  // namespace
 
 double target_ns() {
-  if (!settings().guest || settings().slice_ns > 0) return settings().slice_ns;
+  if (!slicing::settings().guest || slicing::settings().slice_ns > 0)
+    return slicing::settings().slice_ns;
   std::lock_guard lock(turns().mutex);
   return turns().cooperation.slice_ns();
 }
 
 bool turn_has_room(double ns) {
-  if (!settings().guest) return true;
+  if (!slicing::settings().guest) return true;
   std::lock_guard lock(turns().mutex);
   return turns().cooperation.fits(ns);
 }
 
 bool turn_used(double ns) {
-  if (!settings().guest) return false;
+  if (!slicing::settings().guest) return false;
   std::lock_guard lock(turns().mutex);
   return turns().cooperation.used(ns);
 }
@@ -61,7 +62,7 @@ void end_turn(ContextTools &tools) {
 }
 
 void await_turn() {
-  if (!settings().guest) return;
+  if (!slicing::settings().guest) return;
   for (;;) {
     Clock::time_point next;
     {

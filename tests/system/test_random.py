@@ -8,11 +8,12 @@ from test_opencl import assert_no_driver, devices, finished, ocl  # noqa: F401
 WAYS = [("pocl", "rusticl"), ("rusticl", "pocl"), ("pocl", "basic"), ("rusticl", "rusticl")]
 
 
-def moves(ocl, seed):
+def moves(ocl, seed, *options):
+    """Moves program `seed`, which runs under ckpt-run with these options."""
     native = ocl.native("random", str(seed))
     assert native.returncode == 0, native.stdout
     source, target = WAYS[seed % len(WAYS)]
-    job = ocl.start("random", str(seed), device=source)
+    job = ocl.start("random", str(seed), device=source, options=options)
     job.wait_text("READY")
     assert_no_driver(job)
     image = f"image-{seed}"

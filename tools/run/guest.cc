@@ -12,8 +12,8 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr const char *kVariable = "CKPT_CUDA_SLICES";
-constexpr const char *kMemoryVariable = "CKPT_CUDA_WHOLE_KERNELS";
+constexpr const char *kVariable = "CKPT_SLICES";
+constexpr const char *kMemoryVariable = "CKPT_WHOLE_KERNELS";
 constexpr std::string_view kTunable[] = {"frame",      "continuous", "margin",  "window",
                                          "percentile", "lows",       "patience"};
 

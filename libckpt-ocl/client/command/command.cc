@@ -5,6 +5,7 @@
 
 #include "libckpt-ocl/client/command/callbacks.h"
 #include "libckpt-ocl/client/command/deferred.h"
+#include "libckpt-ocl/client/slices/turns.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -73,6 +74,12 @@ void Command::wait_for(Event *before) {
   if (before) waits_.push_back(handle<cl_event>(before));
 }
 
+void Command::wait_for(const std::vector<Ref<Event>> &events) {
+  waits_.clear();
+  for (const Ref<Event> &e : events)
+    if (!e->finished()) waits_.push_back(handle<cl_event>(e.get()));
+}
+
 Command &Command::with_waits_of(const Command &other) {
   waits_ = other.waits_;
   return *this;
@@ -125,8 +132,8 @@ Work Command::work() const {
 }
 
 bool has_room(Queue &q) {
-  return !link().usable() || q.window.has_room(q.device->work_times) ||
-         !deferred_commands().can_feed();
+  if (!link().usable() || !deferred_commands().can_feed()) return true;
+  return turn_is_on() && q.window.has_room(q.device->work_times);
 }
 
 cl_int Command::defer(cl_event *out, std::function<cl_int(Command &)> send, Trip trip) {
@@ -156,7 +163,11 @@ cl_int Command::defer_until_sent(cl_event *out, std::function<cl_int(Command &)>
     link().wake_waiters();
   });
   auto answering = [answer, last = std::move(sent_or_dropped),
-                    send = std::move(send)](Command &it) { return answer->status = send(it); };
+                    send = std::move(send)](Command &it) {
+    answer->status = send(it);
+    if (it.goes_on_ && it.judged_) answer->known = true;
+    return answer->status;
+  };
   Ref<Event> e(&event());
   if (cl_int r = defer(nullptr, std::move(answering), Trip::OneWay); r != CL_SUCCESS) return r;
   // The event is no sign: send() finishes that of a refused command before it returns the error.
@@ -185,6 +196,7 @@ cl_int Command::send(u16 op, ByteView payload, Trip trip) {
     send_failed(status);
   else if (queue_->window.sent(work(), queue_->device->work_times))
     queue_->window.mark(marker_in_order(*queue_));
+  if (status == CL_SUCCESS) turn_used(*queue_, queue_->device->work_times.estimate(work()));
   link().drain();
   return status;
 }

@@ -67,6 +67,7 @@ class Command {
   void put_waits(Writer &w) const;
   // Replaces the wait list by `before`.
   void wait_for(Event *before);
+  void wait_for(const std::vector<Ref<Event>> &events);
   Command &with_waits_of(const Command &other);
   // Whether nothing that this command depends on is deferred.
   bool can_send_now() const;
@@ -82,6 +83,17 @@ class Command {
   cl_int defer(cl_event *out, std::function<cl_int(Command &)> send, Trip trip);
   // Also returns only when the command has been sent.
   cl_int defer_until_sent(cl_event *out, std::function<cl_int(Command &)> send);
+
+  // The command is deferred, and sent in parts (client/slices/): the function that sends it is
+  // called for each part. `may_send` is asked before each instead of has_room(), with the lock of
+  // DeferredCommands.
+  void in_parts(std::function<bool()> may_send) { may_send_ = std::move(may_send); }
+  // Called by the function that sends: another part follows. `judged`: the driver has accepted the
+  // command, so that a call which needs its answer may return.
+  void goes_on(bool judged) {
+    goes_on_ = begun_ = true;
+    judged_ = judged;
+  }
 
   // The kind of work, if the type does not say it.
   void is(const Work &work) { work_ = work; }
@@ -109,7 +121,9 @@ class Command {
   std::vector<cl_event> waits_;
   std::vector<Ref<Event>> kept_events_;  // waits_, while the command is deferred
   bool no_wait_list_ = false;
-  bool wait_failed_ = false;  // an event of the wait list has already failed
+  bool wait_failed_ = false;        // an event of the wait list has already failed
+  std::function<bool()> may_send_;  // of a command in parts
+  bool goes_on_ = false, begun_ = false, judged_ = false;
 };
 
 template <class Send>

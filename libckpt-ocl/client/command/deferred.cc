@@ -70,7 +70,7 @@ DeferredCommands::Entries DeferredCommands::take_ready() {
   for (auto at = queues_.begin(); at != queues_.end(); ++at) {
     auto &[queue, entries] = *at;
     auto it = ready_in(*queue, entries);
-    bool ready = it != entries.end(), room = ready && has_room(*queue);
+    bool ready = it != entries.end(), room = ready && it->has_room();
     queue->held_back = ready && !room;
     held_back_ = held_back_ || (ready && !room);
     if (!room) continue;
@@ -85,7 +85,7 @@ bool DeferredCommands::any_ready() {
   std::lock_guard lock(mutex_);
   if (releasing_) return false;
   for (auto &[queue, entries] : queues_)
-    if (ready_in(*queue, entries) != entries.end() && has_room(*queue)) return true;
+    if (auto it = ready_in(*queue, entries); it != entries.end() && it->has_room()) return true;
   return !held_back_;
 }
 
@@ -98,10 +98,11 @@ void DeferredCommands::release() {
     for (Entries one = take_ready(); !one.empty(); one = take_ready()) {
       // The queue counts it until it is sent, so that no later command overtakes it.
       lock.unlock();
-      run(one.front());
-      one.clear();
+      bool sent = run(one.front());
+      if (sent) one.clear();
       bool stop = gate().closing() && can_feed();
       lock.lock();
+      if (!sent) put_back(one);
       if (stop) break;  // a checkpoint waits for this thread; the feeder goes on after it
     }
     held_back_ = held_back_ || (gate().closing() && !queues_.empty());
@@ -112,7 +113,14 @@ void DeferredCommands::release() {
   link().wake_waiters();  // the feeder may have seen releasing_
 }
 
-void DeferredCommands::run(Entry &entry) {
+// An entry of which a further part is to be sent is again the first of its queue.
+void DeferredCommands::put_back(Entries &one) {
+  Entries &entries = queues_[&one.front().command.queue()];
+  entries.splice(entries.begin(), one);
+}
+
+// Returns whether the whole command was sent.
+bool DeferredCommands::run(Entry &entry) {
   Command &c = entry.command;
   Ref<Event> event = c.event_;
   Ref<Queue> queue(&c.queue());
@@ -123,11 +131,13 @@ void DeferredCommands::run(Entry &entry) {
     failed = failed || e->status.load() < 0;
   }
   cl_int r = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
-  if (event) event->deferred_ns = now_ns() - entry.since;
+  if (event && !c.begun_) event->deferred_ns = now_ns() - entry.since;
+  c.goes_on_ = false;
   if (!failed) {
     if (event) event->status = CL_SUBMITTED;
     r = entry.send(c);
   }
+  if (r == CL_SUCCESS && c.goes_on_) return false;
   if (r != CL_SUCCESS && event && !event->finished()) finish_event(*event, r);
   if (r != CL_SUCCESS && !event) log::warn("a deferred command failed: OpenCL error {}", r);
   if (event) event->deferred = false;
@@ -136,6 +146,7 @@ void DeferredCommands::run(Entry &entry) {
   u32 left = commands_.fetch_sub(1) - 1;
   // clFinish waits for the first, wait_for_room() for the second.
   if (last || left + 1 == kMostKept / 2) link().wake_waiters();
+  return true;
 }
 
 bool DeferredCommands::can_feed() {

@@ -40,6 +40,9 @@
 // minutes without an OpenCL call, and its commands must run meanwhile. The feeder is inside the
 // gate while it sends, and leaves it for a checkpoint, like every thread that waits.
 //
+// A launch in slices (client/slices/) is sent in parts: its entry stays the first of its queue
+// until the last part was sent.
+//
 // The application waits when kMostKept commands are deferred, until half of them were sent:
 // otherwise the memory of a program that enqueues faster than its device computes would grow
 // without limit. While a user event is unset it never waits, because it may be about to set it.
@@ -86,6 +89,11 @@ class DeferredCommands {
     std::function<cl_int(Command &)> send;
     bool waits_for_all, barrier;
     u64 since;  // ns of CLOCK_MONOTONIC
+
+    // Whether the entry, or its next part, has room in the queue's window.
+    bool has_room() {
+      return command.may_send_ ? command.may_send_() : ocl::has_room(command.queue());
+    }
   };
   using Entries = std::list<Entry>;
 
@@ -93,7 +101,8 @@ class DeferredCommands {
   Entries::iterator ready_in(const Queue &q, Entries &entries);
   Entries take_ready();
   bool any_ready();
-  void run(Entry &e);
+  bool run(Entry &e);
+  void put_back(Entries &one);
   [[noreturn]] void feed();
 
   std::atomic<u32> user_events_{0}, commands_{0};

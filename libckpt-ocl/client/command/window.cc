@@ -15,11 +15,17 @@ constexpr double kLeast = 200;
 
 u64 WorkTimes::estimate(const Work &w) const {
   std::lock_guard lock(mutex_);
-  auto ns = static_cast<u64>(known(w));
+  auto ns = static_cast<u64>(known_or_guessed(w));
   return ns > 0 ? ns : kAhead;
 }
 
-double WorkTimes::known(const Work &w) const {
+u64 WorkTimes::known(const Work &w) const {
+  std::lock_guard lock(mutex_);
+  auto it = times_.find(w.kind);
+  return it != times_.end() ? static_cast<u64>(it->second) : 0;
+}
+
+double WorkTimes::known_or_guessed(const Work &w) const {
   auto it = times_.find(w.kind);
   return it != times_.end() ? it->second : static_cast<double>(w.guess);
 }
@@ -29,7 +35,7 @@ void WorkTimes::learn(std::span<const WorkCount> work, u64 ns) {
   if (times_.size() >= kMostKinds) times_.clear();
   double expected = 0, commands = 0, unmeasured = 0;
   for (const WorkCount &c : work) {
-    double each = known(c.work);
+    double each = known_or_guessed(c.work);
     commands += c.count;
     expected += each * c.count;
     if (each == 0) unmeasured += c.count;
@@ -44,11 +50,12 @@ void WorkTimes::learn(std::span<const WorkCount> work, u64 ns) {
 // The kinds that were never measured take `ns` each.
 void WorkTimes::spread(std::span<const WorkCount> work, double ns) {
   for (const WorkCount &c : work)
-    if (known(c.work) == 0) times_[c.work.kind] = std::max(kLeast, ns);
+    if (known_or_guessed(c.work) == 0) times_[c.work.kind] = std::max(kLeast, ns);
 }
 
 void WorkTimes::scale(std::span<const WorkCount> work, double factor) {
-  for (const WorkCount &c : work) times_[c.work.kind] = std::max(kLeast, known(c.work) * factor);
+  for (const WorkCount &c : work)
+    times_[c.work.kind] = std::max(kLeast, known_or_guessed(c.work) * factor);
 }
 
 void WorkTimes::forget() {

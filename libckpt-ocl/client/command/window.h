@@ -64,13 +64,15 @@ struct WorkCount {
 class WorkTimes {
  public:
   u64 estimate(const Work &w) const;
+  // The measured time of a command; 0: none was measured.
+  u64 known(const Work &w) const;
   // These commands took `ns` together.
   void learn(std::span<const WorkCount> work, u64 ns);
   // Another device stands for this one.
   void forget();
 
  private:
-  double known(const Work &w) const;
+  double known_or_guessed(const Work &w) const;
   void spread(std::span<const WorkCount> work, double ns);
   void scale(std::span<const WorkCount> work, double factor);
 

@@ -3,13 +3,15 @@
 // clEnqueueNDRangeKernel. A launch of a new shape makes a round trip, because its immediate errors
 // depend on the driver; once the driver has accepted it, launches of the same shape go one way
 // (command.h).
+#include "libckpt-ocl/client/entry/launch.h"
+
 #include <bit>
 
 #include "common/base/fnv.h"
-#include "libckpt-ocl/client/command/command.h"
 #include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/entry/kernel.h"
+#include "libckpt-ocl/client/slices/sliced_launch.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -17,38 +19,8 @@ namespace {
 // Bounds the memory: a kernel with more shapes forgets all of them.
 constexpr size_t kMaxShapes = 4096;
 
-using Sizes = std::array<size_t, 3>;
-
-struct Shape {
-  cl_uint dims;
-  std::optional<Sizes> offset, global, local;
-
-  // Covers everything that the driver's decision can depend on, also the sizes of local memory.
-  u64 hash(const ArgumentList &values, const Queue &q) const {
-    u64 h = kFnvStart;
-    auto mix = [&](u64 v) { h = fnv1a(text(view(&v, sizeof v)), h); };
-    mix(q.device->number);
-    mix(dims);
-    for (cl_uint i = 0; i < dims; i++) {
-      mix(offset ? (*offset)[i] : 0);
-      mix((*global)[i]);
-      mix(local ? (*local)[i] : 0);
-    }
-    for (const auto &a : values)
-      if (a->kind == ArgKind::Local) mix(a->size);
-    return h;
-  }
-
-  // Launches of one kernel with about as many work-items count as equally long (window.h).
-  Work work(const Kernel &k) const {
-    u64 items = 1;
-    for (cl_uint i = 0; i < dims; i++) items *= (*global)[i];
-    return {k.work_kind + static_cast<u64>(std::bit_width(items)), 0};
-  }
-};
-
 // The largest launches become requirements on another device.
-void note_largest(Kernel &k, const ArgumentList &values, const Shape &s) {
+void note_largest(Kernel &k, const ArgumentList &values, const LaunchShape &s) {
   u64 items = 1, bytes = 0;
   for (cl_uint i = 0; s.local && i < s.dims; i++) {
     u64 size = (*s.local)[i];
@@ -81,8 +53,35 @@ std::optional<Sizes> sizes(cl_uint dims, const size_t *list) {
   return s;
 }
 
-// Sends a launch with these arguments.
-cl_int send_launch(Command &c, Kernel &k, const ArgumentList &values, const Shape &shape) {
+}  // namespace
+
+u64 LaunchShape::hash(const ArgumentList &values, const Queue &q) const {
+  u64 h = kFnvStart;
+  auto mix = [&](u64 v) { h = fnv1a(text(view(&v, sizeof v)), h); };
+  mix(q.device->number);
+  mix(dims);
+  for (cl_uint i = 0; i < dims; i++) {
+    if (!slice) mix(offset ? (*offset)[i] : 0);
+    if (!slice) mix((*global)[i]);
+    mix(local ? (*local)[i] : 0);
+  }
+  for (const auto &a : values)
+    if (a->kind == ArgKind::Local) mix(a->size);
+  return h;
+}
+
+Work LaunchShape::work(const Kernel &k) const {
+  u64 items = 1;
+  for (cl_uint i = 0; i < dims; i++) items *= (*global)[i];
+  return {k.work_kind + static_cast<u64>(std::bit_width(items)), 0};
+}
+
+Trip trip_of(Kernel &k, const ArgumentList &values, const LaunchShape &shape, const Queue &q) {
+  std::lock_guard lock(k.mutex);
+  return k.accepted.contains(shape.hash(values, q)) ? Trip::OneWay : Trip::Round;
+}
+
+cl_int send_launch(Command &c, Kernel &k, const ArgumentList &values, const LaunchShape &shape) {
   std::lock_guard together(k.mutex);
   send_arguments(k, values);
   note_written(k, values);
@@ -100,13 +99,10 @@ cl_int send_launch(Command &c, Kernel &k, const ArgumentList &values, const Shap
   return r;
 }
 
-Trip trip_of(Kernel &k, const Shape &shape, const Queue &q) {
-  std::lock_guard lock(k.mutex);
-  return k.accepted.contains(shape.hash(k.values, q)) ? Trip::OneWay : Trip::Round;
-}
+namespace {
 
-cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, const Shape &shape,
-              Waits waits, cl_event *out) {
+cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type,
+              const LaunchShape &shape, Waits waits, cl_event *out) {
   auto *k = object<Kernel>(kernel);
   auto *q = object<Queue>(queue);
   if (!q) return CL_INVALID_COMMAND_QUEUE;
@@ -118,6 +114,12 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, co
   if (!all_arguments_set(*k)) return CL_INVALID_KERNEL_ARGS;
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
+  if (std::shared_ptr<SlicedLaunch> slices = divide(*k, *q, shape)) {
+    c.in_parts([slices, q] { return slices->may_send(*q); });
+    Trip trip = slices->trip(*q);
+    return c.defer(
+        out, [slices](Command &it) { return slices->send_next(it); }, trip);
+  }
   if (c.can_send_now())
     return c.run_now(out,
                      [k, &shape](Command &it) { return send_launch(it, *k, k->values, shape); });
@@ -125,7 +127,7 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, co
   auto later = [keep = Ref<Kernel>(k), now = k->values, shape](Command &it) {
     return send_launch(it, *keep, now, shape);
   };
-  return c.defer(out, std::move(later), trip_of(*k, shape, *q));
+  return c.defer(out, std::move(later), trip_of(*k, k->values, shape, *q));
 }
 
 }  // namespace
@@ -137,7 +139,7 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint 
                               const size_t *offset, const size_t *global, const size_t *local,
                               cl_uint n, const cl_event *list, cl_event *out) {
   ApiCall call;
-  Shape shape{dims, sizes(dims, offset), sizes(dims, global), sizes(dims, local)};
+  LaunchShape shape{dims, sizes(dims, offset), sizes(dims, global), sizes(dims, local)};
   return launch(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, shape, {n, list}, out);
 }
 

@@ -116,6 +116,7 @@ cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
   std::lock_guard lock(p.mutex);
   if (!p.from_binary) p.options = options;
   p.containers.clear();
+  p.sliced.reset();
   if (!p.was_linked) drop_superseded_entries(p);
   if (status != CL_SUCCESS) return status;
   record_headers(p, options);

@@ -81,6 +81,15 @@ bool shows_argument_info(const Program &p) {
                              [](const Ref<Program> &in) { return shows_argument_info(*in); });
 }
 
+size_t program_scope_bytes(u64 program, u64 device) {
+  Bytes value;
+  size_t bytes = 0;
+  remote_info(InfoOf::ProgramBuild, program, device, CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE,
+              value);
+  std::memcpy(&bytes, value.data(), std::min(value.size(), sizeof bytes));
+  return bytes;
+}
+
 std::vector<std::string> kernel_names(Program &p) {
   Bytes value;
   std::vector<std::string> names;

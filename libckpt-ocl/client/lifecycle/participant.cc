@@ -9,10 +9,12 @@
 #include "libckpt-ocl/client/command/command.h"
 #include "libckpt-ocl/client/entry/devices.h"
 #include "libckpt-ocl/client/entry/kernel.h"
+#include "libckpt-ocl/client/entry/program.h"
 #include "libckpt-ocl/client/lifecycle/manager_requests.h"
 #include "libckpt-ocl/client/lifecycle/requirements.h"
 #include "libckpt-ocl/client/link/link.h"
 #include "libckpt-ocl/client/object/info.h"
+#include "libckpt-ocl/client/slices/sliced_kernel.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -163,18 +165,13 @@ std::string reasons_against(const std::string &device, const Greeting &greeting)
 //
 // The gate is open: a program may be destroyed before the proxy gets the query; it then has none.
 void find_program_scope_variables(std::vector<std::string> &reasons) {
-  constexpr cl_program_build_info kParam = CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE;
   std::vector<std::pair<u64, u64>> built;  // numbers of a program and of a device
   registry().each<Program>([&](Program &p) {
     for (Device *d : p.devices)
       if (p.was_built && d->shows_3_0()) built.emplace_back(p.number, d->number);
   });
   for (auto [program, device] : built) {
-    Bytes value;
-    size_t bytes = 0;
-    if (remote_info(InfoOf::ProgramBuild, program, device, kParam, value) != CL_SUCCESS) continue;
-    std::memcpy(&bytes, value.data(), std::min(value.size(), sizeof bytes));
-    if (bytes > 0)
+    if (size_t bytes = program_scope_bytes(program, device); bytes > 0)
       reasons.push_back(fmt::format(
           "OpenCL program {} keeps {} bytes in variables at program scope, which cannot be saved",
           program, bytes));
@@ -349,6 +346,7 @@ class OpenCl final : public agent::Participant {
       return fail(
           "the new devices cannot take the place of the old ones; the proxy's log names the "
           "reason");
+    CKPT_CHECK(prepare_slices_again());
     CKPT_CHECK(recreate_objects(compiled_));
     for (Kernel *k : registry().all<Kernel>()) forget_proxy_state(*k);
     return {};

@@ -63,6 +63,7 @@ json device(Device &d) {
           {"largest_buffer", largest},
           {"buffer_bytes", total},
           {"sub_buffer_alignment", origins & -origins},
+          {"slices", d.launches_in_slices.load() > 0},
           {"images", images(d)}};
 }
 

@@ -71,7 +71,9 @@ struct Device : Object {
   // Time stamps never run backwards, not even across a restore (time_stamps.cc).
   u64 stamp_offset = 0;  // added to the driver's time stamps
   u64 last_stamp = 0;
-  u64 stamp_floor = 0;  // last_stamp at the latest restore
+  u64 stamp_floor = 0;                        // last_stamp at the latest restore
+  std::optional<std::string> against_slices;  // reason_against_slices; no value: not asked yet
+  std::atomic<u32> launches_in_slices{0};     // of which a part was sent
 
   WorkTimes work_times;  // of the real device
 };
@@ -116,6 +118,7 @@ struct Queue : Object {
   std::atomic<u32> deferred{0}, deferred_barriers{0};
   std::atomic<bool> held_back{false};  // one of them only waits for room in the window
   BasicWindow<Ref<Event>> window;      // what was sent to the proxy, and is under way
+  std::vector<Ref<Queue>> beside;      // queues for the rest of a launch (sliced_launch.cc)
 };
 
 // Host address space in which a mapped buffer or image appears; as large as the root buffer.
@@ -219,6 +222,7 @@ struct Program : Object {
   std::string options;              // of the last build, as the application gave them
   std::atomic<u32> kernels{0};      // number of live kernels
   std::map<u64, Bytes> containers;  // by device: what CL_PROGRAM_BINARIES answers
+  std::shared_ptr<struct SlicedProgram> sliced;
   bool built_for(const Device *d) const {
     return std::find(devices.begin(), devices.end(), d) != devices.end();
   }
@@ -260,6 +264,7 @@ struct Kernel : Object {
   u64 max_work_items = 0;
   std::array<u64, 3> max_local_size{};
   u64 max_local_bytes = 0;
+  std::shared_ptr<struct SlicedKernel> sliced;
 };
 
 // The event of a command, or a user event.

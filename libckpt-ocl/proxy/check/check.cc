@@ -10,6 +10,7 @@
 #include "libckpt-ocl/proxy/check/check_images.h"
 #include "libckpt-ocl/proxy/device/mapping.h"
 #include "libckpt-ocl/proxy/device/quirks.h"
+#include "libckpt-ocl/proxy/device/slice_test.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
 #include "libckpt-ocl/proxy/serve/sources.h"
 
@@ -88,6 +89,14 @@ class Check {
     if (total > memory)
       add_reason("the program's buffers and images have {}; \"{}\" has {} of memory",
                  mebibytes(total), device_.name, mebibytes(memory));
+  }
+
+  // A launch of which a part has run can only continue in slices.
+  void slices(const json &device) {
+    if (!json_value(device, "slices", false)) return;
+    if (std::string why = why_no_slices(device_.id); !why.empty())
+      add_reason("a kernel is running in slices, which \"{}\" cannot continue: {}", device_.name,
+                 why);
   }
 
   void program(const json &p) {
@@ -276,6 +285,7 @@ std::vector<std::string> check_requirements(const json &requirements, const Chec
     Check check(*d, file_sets, reasons);
     if (!options.ignore_limits && device.contains("limits")) check.limits(device["limits"]);
     check.buffers(device);
+    check.slices(device);
     check_images(*d, json_list(device, "images"), reasons);
     for (const json &p : json_list(requirements, "programs"))
       if (is_for(p, devices[i].number)) check.program(p);

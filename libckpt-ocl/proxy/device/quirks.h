@@ -25,4 +25,10 @@ inline bool understates_work_groups(cl_device_id d) { return platform_of(d) == "
 // image instead of bytes. It writes to a wrong place, possibly past the end of the buffer.
 inline bool misplaces_image_copies(cl_device_id d) { return platform_of(d) == "rusticl"; }
 
+// PoCL (3.1) compiles a kernel once more for small grids, and assumes there that global offsets are
+// small, too. POCL_WORK_GROUP_SPECIALIZATION=0 turns that off.
+inline bool assumes_small_offsets(cl_device_id d) {
+  return platform_of(d) == "Portable Computing Language";
+}
+
 }  // namespace ckpt::ocl

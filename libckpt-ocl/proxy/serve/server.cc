@@ -10,6 +10,7 @@
 #include "common/base/shortage.h"
 #include "libckpt-ocl/proxy/check/check.h"
 #include "libckpt-ocl/proxy/device/quirks.h"
+#include "libckpt-ocl/proxy/device/slice_test.h"
 
 namespace ckpt::ocl {
 
@@ -99,6 +100,7 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::Marker: return marker(h, r);
     case Op::RoundTrip: return reply(h, CL_SUCCESS);
     case Op::CheckRequirements: return check(h, r);
+    case Op::TestSlices: return test_slices(h, r);
     case Op::Folder: return enter_folder(c.fd);
   }
   if (!carry_out_api(*this, h, r)) {
@@ -215,6 +217,12 @@ void Server::check(const CommandHeader &h, Reader r) {
   w.put(static_cast<u32>(reasons.size()));
   for (const std::string &reason : reasons) w.str(reason);
   reply(h, CL_SUCCESS, w.bytes());
+}
+
+void Server::test_slices(const CommandHeader &h, Reader r) {
+  auto device = objects.get<cl_device_id>(Kind::Device, r.get<u64>());
+  if (!device) return reply(h, CL_INVALID_DEVICE);
+  reply(h, CL_SUCCESS, Writer().str(why_no_slices(device)).bytes());
 }
 
 std::string Server::uuid_of_device(const RealDevice &device) const {

@@ -59,6 +59,7 @@ class Server {
   void carry_out(const Channel::Incoming &c);
   void enter_folder(int folder);
   void check(const CommandHeader &h, Reader r);
+  void test_slices(const CommandHeader &h, Reader r);
   std::string uuid_of_device(const RealDevice &device) const;
   void info(const CommandHeader &h, Reader r);
   void marker(const CommandHeader &h, Reader r);

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "libckpt-cuda/guest/arguments.h"
-#include "libckpt-cuda/guest/settings.h"
 
 using namespace ckpt;
 using namespace ckpt::cuda::guest;
@@ -26,19 +25,6 @@ slicing::SliceArgument read(const void *from) {
 }
 
 }  // namespace
-
-TEST_CASE("the settings are a list of words, and values out of range are brought into it") {
-  CHECK_FALSE(parse_settings("").sliced);
-  Settings s = parse_settings("guest,fps=30,blocks=7,margin=2.5,lows=0,nonsense=3,,ms=20");
-  CHECK(s.sliced);
-  CHECK(s.guest);
-  CHECK(s.blocks == 7);
-  CHECK(s.slice_ns == 2e7);
-  CHECK(s.cooperation.frames == 30);
-  CHECK(s.cooperation.margin == 2.5);
-  CHECK(s.cooperation.lows == 1);
-  CHECK(parse_settings("slice,fps=nan").cooperation.frames > 0);
-}
 
 TEST_CASE("pointers to arguments get one more behind them") {
   int a = 1, b = 2;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/guest/settings.h"
+#include "slicing/settings.h"
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "libckpt-cuda/entry/entries.h"
-
-namespace ckpt::cuda::guest {
+namespace ckpt::slicing {
 namespace {
 
 double number(std::string_view text, double least, double most) {
@@ -15,7 +13,7 @@ double number(std::string_view text, double least, double most) {
 }
 
 void set(Settings &s, std::string_view name, std::string_view value) {
-  slicing::CooperationSettings &c = s.cooperation;
+  CooperationSettings &c = s.cooperation;
   if (name == "guest") s.guest = true;
   if (name == "blocks") s.blocks = static_cast<u64>(number(value, 1, 1e15));
   if (name == "ms") s.slice_ns = number(value, 0.01, 1e6) * 1e6;
@@ -54,4 +52,4 @@ const Settings &settings() {
   return *kSettings;
 }
 
-}  // namespace ckpt::cuda::guest
+}  // namespace ckpt::slicing

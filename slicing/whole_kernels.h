@@ -10,10 +10,10 @@
 
 #include "common/base/bytes.h"
 
-namespace ckpt::cuda::guest {
+namespace ckpt::slicing {
 
 bool is_remembered_whole(u64 hash);
 // In memory and, if there is a file, in it. A failure is only logged.
 void remember_whole(u64 hash, std::string_view name);
 
-}  // namespace ckpt::cuda::guest
+}  // namespace ckpt::slicing

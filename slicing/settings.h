@@ -8,10 +8,12 @@
 
 #include "slicing/cooperation.h"
 
-namespace ckpt::cuda::guest {
+namespace ckpt::slicing {
 
+// Set by ckpt-run --guest and --slice: what this process is to do.
+inline constexpr const char *kSlicesVariable = "CKPT_SLICES";
 // The file of whole_kernels.h.
-inline constexpr const char *kMemoryVariable = "CKPT_CUDA_WHOLE_KERNELS";
+inline constexpr const char *kMemoryVariable = "CKPT_WHOLE_KERNELS";
 
 struct Settings {
   bool sliced = false;       // kernels are sliced; if not, no other member matters
@@ -19,14 +21,14 @@ struct Settings {
   u64 blocks = 0;            // the size of every slice; 0: found at run time
   double slice_ns = 0;       // the target time of a slice without --guest
   double patience_ns = 2e9;  // how long a slice may make no progress before the rest is started
-  slicing::CooperationSettings cooperation;
+  CooperationSettings cooperation;
   std::string memory_path;  // of kMemoryVariable; empty: none
 };
 
-// Those of kSlicesVariable (entry/entries.h), read once.
+// Those of kSlicesVariable, read once.
 const Settings &settings();
 // Of a list such as "guest,fps=60,blocks=7", as tools/run/guest.cc writes it. Unknown words are
 // ignored.
 Settings parse_settings(std::string_view text);
 
-}  // namespace ckpt::cuda::guest
+}  // namespace ckpt::slicing

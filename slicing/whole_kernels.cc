@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/guest/whole_kernels.h"
+#include "slicing/whole_kernels.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,9 +13,9 @@
 
 #include "common/base/log.h"
 #include "common/base/unique_fd.h"
-#include "libckpt-cuda/guest/settings.h"
+#include "slicing/settings.h"
 
-namespace ckpt::cuda::guest {
+namespace ckpt::slicing {
 namespace {
 
 constexpr size_t kMostLines = 100'000;  // of the file
@@ -62,4 +62,4 @@ void remember_whole(u64 hash, std::string_view name) {
     append(path, fmt::format("{:016x} {}\n", hash, name));
 }
 
-}  // namespace ckpt::cuda::guest
+}  // namespace ckpt::slicing

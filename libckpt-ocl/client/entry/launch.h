@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "libckpt-ocl/client/command/command.h"
+
+namespace ckpt::ocl {
+
+using Sizes = std::array<size_t, 3>;
+
+// What a program asks for beside kernel and arguments.
+struct LaunchShape {
+  cl_uint dims;
+  std::optional<Sizes> offset, global, local;
+  bool slice = false;  // of a launch in slices: the driver judges only its groups
+
+  // Covers everything that the driver's decision can depend on, also the sizes of local memory.
+  u64 hash(const ArgumentList &values, const Queue &q) const;
+  // Launches of one kernel with about as many work-items count as equally long (window.h).
+  Work work(const Kernel &k) const;
+};
+
+// Whether the driver has accepted this shape.
+Trip trip_of(Kernel &k, const ArgumentList &values, const LaunchShape &shape, const Queue &q);
+
+// Sends a launch with these arguments.
+cl_int send_launch(Command &c, Kernel &k, const ArgumentList &values, const LaunchShape &shape);
+
+}  // namespace ckpt::ocl

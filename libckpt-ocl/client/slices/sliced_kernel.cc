@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/client/slices/sliced_kernel.h"
+
+#include "common/base/fnv.h"
+#include "common/base/log.h"
+#include "libckpt-ocl/client/entry/icd.h"
+#include "libckpt-ocl/client/entry/program.h"
+#include "libckpt-ocl/client/link/link.h"
+#include "slicing/opencl_source.h"
+#include "slicing/whole_kernels.h"
+
+namespace ckpt::ocl {
+namespace {
+
+// The sources of a program, with those of the files that they include.
+struct Texts {
+  std::string source, options;
+  std::vector<Container::Unit> units;
+  Headers files;
+
+  template <class F>
+  void each(F f) const {
+    f(source);
+    for (const Headers::File &file : files.files) f(file.text);
+    for (const Container::Unit &u : units) {
+      f(u.source);
+      for (const Container::Unit::Header &h : u.headers) f(h.source);
+      for (const Headers::File &file : u.files.files) f(file.text);
+    }
+  }
+};
+
+Texts texts_of(Program &p) {
+  std::lock_guard lock(p.mutex);
+  Texts t{p.source, p.options, link_units_of(p), {}};
+  if (p.files) t.files = *p.files;
+  return t;
+}
+
+Bytes sliced_container(const Texts &t) {
+  Container c;
+  c.options = t.options;
+  c.files = t.files;
+  c.units = t.units;
+  if (!t.source.empty()) c.source = slicing::sliced_source(t.source);
+  for (Container::Unit &u : c.units) u.source = slicing::sliced_source(u.source);
+  return c.pack();
+}
+
+// The application's reference is given up: the result keeps the object.
+template <class T, class H, class Release>
+Ref<T> kept(H made, Release release) {
+  Ref<T> ref(object<T>(made));
+  if (made != nullptr) release(made);
+  return ref;
+}
+
+// A program from the container for the devices of `p`, built; null if it does not compile.
+Ref<Program> built(const Program &p, const Bytes &container) {
+  std::vector<cl_device_id> devices;
+  for (Device *d : p.devices) devices.push_back(handle<cl_device_id>(d));
+  auto n = static_cast<cl_uint>(devices.size());
+  std::vector<size_t> sizes(n, container.size());
+  std::vector<const unsigned char *> binaries(
+      n, reinterpret_cast<const unsigned char *>(container.data()));
+  cl_program made =
+      entry::clCreateProgramWithBinary(handle<cl_context>(p.context.get()), n, devices.data(),
+                                       sizes.data(), binaries.data(), nullptr, nullptr);
+  auto program = kept<Program>(made, entry::clReleaseProgram);
+  if (!program || entry::clBuildProgram(handle<cl_program>(program.get()), n, devices.data(), "",
+                                        nullptr, nullptr) != CL_SUCCESS)
+    return {};
+  return program;
+}
+
+// Each program has variables of its own, so two kernels of different programs would not share them.
+bool has_variables(const Program &p) {
+  return std::ranges::any_of(p.devices, [&](Device *d) {
+    return d->shows_3_0() && program_scope_bytes(p.number, d->number) > 0;
+  });
+}
+
+std::shared_ptr<SlicedProgram> make_sliced(Program &p) {
+  auto made = std::make_shared<SlicedProgram>();
+  Texts texts = texts_of(p);
+  if (texts.source.empty() && texts.units.empty())
+    made->whole = p.il.empty() ? "its program's source is unknown" : "its program is in SPIR-V";
+  made->hash = fnv1a(texts.options);
+  texts.each([&](const std::string &text) {
+    if (made->whole.empty()) made->whole = slicing::reason_for_whole(text);
+    made->may_wait = made->may_wait || slicing::may_wait(text);
+    made->hash = fnv1a(text, made->hash);
+  });
+  if (!made->whole.empty()) return made;
+  if (has_variables(p)) {
+    made->whole = "its program has variables at program scope";
+    return made;
+  }
+  made->program = built(p, sliced_container(texts));
+  if (!made->program) made->whole = "its program does not compile for slices";
+  return made;
+}
+
+std::shared_ptr<SlicedProgram> sliced_program(Program &p) {
+  if (!p.sliced) p.sliced = make_sliced(p);
+  return p.sliced;
+}
+
+std::shared_ptr<SlicedKernel> make_sliced(Kernel &k) {
+  auto made = std::make_shared<SlicedKernel>();
+  std::shared_ptr<SlicedProgram> program = sliced_program(*k.program);
+  made->whole = program->whole;
+  made->may_wait = program->may_wait;
+  made->hash = fnv1a(k.name, program->hash);
+  if (!made->whole.empty()) return made;
+  made->kernel = kept<Kernel>(
+      entry::clCreateKernel(handle<cl_program>(program->program.get()), k.name.c_str(), nullptr),
+      entry::clReleaseKernel);
+  if (!made->kernel || made->kernel->args.size() != k.args.size())
+    made->whole = "it cannot be made a second time";
+  return made;
+}
+
+}  // namespace
+
+std::shared_ptr<SlicedKernel> sliced_kernel(Kernel &k) {
+  static auto *const kMaking = new std::mutex;
+  std::lock_guard lock(*kMaking);
+  if (!k.sliced) k.sliced = make_sliced(k);
+  return k.sliced;
+}
+
+std::string reason_against_slices(Device &d) {
+  {
+    std::lock_guard lock(d.mutex);
+    if (d.against_slices) return *d.against_slices;
+  }
+  Bytes reply;
+  std::string why = "the device could not be asked";
+  if (link().round_trip(Op::TestSlices, 0, Writer().put(d.number).bytes(), &reply) == CL_SUCCESS)
+    why = Reader(reply).str();
+  std::lock_guard lock(d.mutex);
+  d.against_slices = why;
+  return why;
+}
+
+Result<> prepare_slices_again() {
+  for (Device *d : registry().all<Device>()) {
+    if (!std::exchange(d->against_slices, {})) continue;
+    std::string why = reason_against_slices(*d);
+    if (!why.empty() && d->launches_in_slices.load() > 0)
+      return fail("a kernel is running in slices, which \"{}\" cannot continue: {}", d->real.name,
+                  why);
+  }
+  return {};
+}
+
+void name_whole(const Kernel &k, SlicedKernel &sliced, std::string_view why) {
+  if (!sliced.named.exchange(true))
+    log::warn("kernel {} runs whole, not in slices: {}", k.name, why);
+}
+
+}  // namespace ckpt::ocl

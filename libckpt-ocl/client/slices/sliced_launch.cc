@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The problem. A launch of a long kernel becomes many short ones. The program must not notice, and
+// a checkpoint must find a moment between two slices.
+//
+// How it works. The launch is one deferred command (command/deferred.h) that is sent in parts. A
+// part is a box of work-groups, in ascending order. So the calling thread does not wait, the feeder
+// sends the slices, everything behind the launch waits as behind any deferred command, and what was
+// not sent yet is memory of the application, which an image contains.
+//
+//   deferred   [launch: groups 0…999] [read] …
+//   sent       0…249   250…499              the driver has at most two slices
+//   deferred   [launch: groups 500…999] [read] …
+//
+// The last slice has the event of the launch. In an out-of-order queue each slice waits for the one
+// before, so that the last one ends last. The size of a slice is found by measuring: the proxy says
+// for how long a queue was busy (Completion::busy in wire.h), and the difference between two slices
+// in a row is the time of the second one.
+//
+// A kernel that is shorter than a slice is launched as without slicing, with the program's own
+// kernel.
+//
+// What could go wrong: work-groups that wait for later ones, which only works if all are on the
+// device at once. Their slice would never end. Only kernels whose source has volatile or atomic
+// memory can do that (slicing::may_wait). Such a kernel is *guarded*: its first slice is sent when
+// everything before it has ended, and no slice behind another one. If it then makes no progress for
+// `patience`, the rest of the grid is launched beside it, in up to three further queues, and
+// nothing is lost. From then on the kernel runs whole (slicing/whole_kernels.h).
+#include "libckpt-ocl/client/slices/sliced_launch.h"
+
+#include <algorithm>
+
+#include "common/base/log.h"
+#include "libckpt-ocl/client/command/deferred.h"
+#include "libckpt-ocl/client/entry/icd.h"
+#include "libckpt-ocl/client/object/info.h"
+#include "libckpt-ocl/client/slices/sliced_kernel.h"
+#include "libckpt-ocl/client/slices/turns.h"
+#include "slicing/opencl_source.h"
+#include "slicing/settings.h"
+#include "slicing/whole_kernels.h"
+
+namespace ckpt::ocl {
+namespace {
+
+using slicing::blocks_of;
+using slicing::Box;
+using slicing::settings;
+
+// Work-items of a group where the program leaves the choice to the driver.
+constexpr u64 kChosenItems = 256;
+
+// The answer, or the first number of it.
+size_t work_group_info(const Kernel &k, const Device &d, cl_kernel_work_group_info param) {
+  Bytes value;
+  size_t size = 0;
+  if (remote_info(InfoOf::KernelWorkGroup, k, d.number, param, value) != CL_SUCCESS) return 0;
+  std::memcpy(&size, value.data(), std::min(value.size(), sizeof size));
+  return size;
+}
+
+size_t largest_divisor(size_t of, u64 most) {
+  size_t d = static_cast<size_t>(std::min<u64>(of, std::max<u64>(most, 1)));
+  while (of % d != 0) --d;
+  return d;
+}
+
+// All slices must have groups of one size, so it is chosen here where the program leaves it open.
+Sizes chosen_local(const Kernel &k, const Device &d, const LaunchShape &shape) {
+  Sizes local{1, 1, 1};
+  u64 room = std::min<u64>(kChosenItems, work_group_info(k, d, CL_KERNEL_WORK_GROUP_SIZE));
+  for (cl_uint i = 0; i < shape.dims; i++) {
+    local[i] = largest_divisor((*shape.global)[i], room);
+    room /= local[i];
+  }
+  return local;
+}
+
+const char *reason_in_shape(const LaunchShape &shape) {
+  for (cl_uint i = 0; i < shape.dims; i++) {
+    if (shape.offset && (*shape.offset)[i] != 0) return "it is launched with a global offset";
+    if ((*shape.global)[i] > slicing::kMostWorkItems) return "it has too many work-items";
+    if (shape.local && ((*shape.local)[i] == 0 || (*shape.global)[i] % (*shape.local)[i] != 0))
+      return "its last work-groups are smaller than the others";
+  }
+  return nullptr;
+}
+
+bool has_work_items(const LaunchShape &shape) {
+  for (cl_uint i = 0; i < shape.dims; i++)
+    if ((*shape.global)[i] == 0) return false;
+  return true;
+}
+
+// Why a launch runs whole; empty: it can be divided.
+std::string reason_for_whole(const SlicedKernel &sliced, const LaunchShape &shape, Device &d) {
+  if (!sliced.whole.empty()) return sliced.whole;
+  if (slicing::is_remembered_whole(sliced.hash)) return "its work-groups wait for later ones";
+  if (const char *why = reason_in_shape(shape)) return why;
+  return reason_against_slices(*d.root());
+}
+
+// A queue beside `q`; the n-th of three.
+Ref<Queue> side_queue(Queue &q, size_t n) {
+  if (q.beside.size() <= n) q.beside.resize(n + 1);
+  if (q.beside[n]) return q.beside[n];
+  cl_command_queue made = entry::clCreateCommandQueue(handle<cl_context>(q.context.get()),
+                                                      handle<cl_device_id>(q.device), 0, nullptr);
+  Ref<Queue> side(object<Queue>(made));
+  if (made != nullptr) entry::clReleaseCommandQueue(made);
+  return q.beside[n] = side;
+}
+
+}  // namespace
+
+SlicedLaunch::SlicedLaunch(Kernel &k, std::shared_ptr<SlicedKernel> sliced,
+                           const LaunchShape &shape, const Sizes &local)
+    : kernel_(&k), sliced_(std::move(sliced)), values_(k.values), shape_(shape), local_(local) {
+  grid_ = {1, 1, 1};
+  for (cl_uint i = 0; i < shape.dims; i++)
+    grid_[i] = static_cast<u32>((*shape.global)[i] / local[i]);
+}
+
+SlicedLaunch::~SlicedLaunch() {
+  if (device_ != nullptr) device_->launches_in_slices.fetch_sub(1);
+}
+
+LaunchShape SlicedLaunch::part(const Box &box) const {
+  LaunchShape p{shape_.dims, Sizes{}, Sizes{}, local_, true};
+  for (cl_uint i = 0; i < shape_.dims; i++) {
+    (*p.offset)[i] = slicing::slice_offset(box.base[i], (*shape_.global)[i]);
+    (*p.global)[i] = box.extent[i] * local_[i];
+  }
+  return p;
+}
+
+Trip SlicedLaunch::trip(const Queue &q) const {
+  return trip_of(*sliced_->kernel, values_, part({{0, 0, 0}, grid_}), q);
+}
+
+u64 SlicedLaunch::slice_blocks() const {
+  if (settings().blocks != 0) return settings().blocks;
+  std::lock_guard lock(sliced_->mutex);
+  return sliced_->size.next(blocks_of(grid_));
+}
+
+u64 SlicedLaunch::expected_ns(u64 blocks) const {
+  std::lock_guard lock(sliced_->mutex);
+  return static_cast<u64>(sliced_->size.expected_ns(blocks));
+}
+
+bool SlicedLaunch::is_one_slice(const WorkTimes &times) const {
+  u64 blocks = blocks_of(grid_);
+  if (settings().blocks != 0) return settings().blocks >= blocks;
+  u64 known = times.known(shape_.work(*kernel_));
+  if (known == 0) known = expected_ns(blocks);
+  return known != 0 ? static_cast<double>(known) <= target_ns() : blocks == 1;
+}
+
+bool SlicedLaunch::is_guarded() const { return sliced_->may_wait; }
+
+bool SlicedLaunch::may_send(Queue &q) {
+  settle();
+  if (earlier_ && !earlier_->finished()) return false;
+  size_t allowed = is_guarded() || settings().guest ? 0 : 1;
+  if (flights_.size() > allowed) return stands_still();
+  return failure_ != CL_SUCCESS || (has_room(q) && turn_has_room(expected_ns(slice_blocks())));
+}
+
+cl_int SlicedLaunch::send_next(Command &it) {
+  settle();
+  if (failure_ != CL_SUCCESS) return failure_;
+  // It may have been measured since it was enqueued.
+  if (done_ == 0 && is_one_slice(it.queue().device->work_times))
+    return send_launch(it, *kernel_, values_, shape_);
+  if (is_guarded() && !earlier_) return wait_for_earlier(it);
+  if (stands_still()) return send_rest(it);
+  return send_slice(it, slicing::next_box(grid_, done_, slice_blocks()));
+}
+
+// A slice that has not started must not count as one that waits.
+cl_int SlicedLaunch::wait_for_earlier(Command &it) {
+  Command marker(it.queue(), CL_COMMAND_MARKER, nullptr);
+  marker.with_waits_of(it);
+  earlier_ = Ref<Event>(&marker.event());
+  it.goes_on(/*judged=*/false);
+  return marker.send<&::clEnqueueMarkerWithWaitList>(
+      Trip::OneWay, handle<cl_command_queue>(&it.queue()), marker.waits().count,
+      marker.waits().list, nullptr);
+}
+
+cl_int SlicedLaunch::send_slice(Command &it, const Box &box) {
+  u64 blocks = blocks_of(box.extent);
+  bool last = done_ + blocks == blocks_of(grid_);
+  Command slice(it.queue(), it.type(), nullptr);
+  Command &c = last ? it : slice;
+  if (!last) c.with_waits_of(it);
+  if (newest_ && !it.queue().in_order()) c.wait_for(newest_.get());
+  newest_ = Ref<Event>(&c.event());
+  if (!first_) first_ = newest_;
+  if (last && first_.get() != newest_.get()) newest_->first = first_;
+  if (cl_int r = send_launch(c, *sliced_->kernel, values_, part(box)); r != CL_SUCCESS) return r;
+  if (device_ == nullptr) {
+    device_ = it.queue().device->root();
+    device_->launches_in_slices.fetch_add(1);
+  }
+  done_ += blocks;
+  if (flights_.empty()) since_ = Clock::now();
+  flights_.push_back({blocks, newest_});
+  ++slices_;
+  if (last)
+    log::debug("kernel {}: {} blocks in {} slices", kernel_->name, done_, slices_);
+  else
+    it.goes_on(/*judged=*/true);
+  return CL_SUCCESS;
+}
+
+void SlicedLaunch::settle() {
+  for (; !flights_.empty() && flights_.front().event->finished(); flights_.pop_front()) {
+    cl_int status = flights_.front().event->status.load();
+    if (status < 0) failure_ = status;
+    measure(flights_.front());
+    since_ = Clock::now();
+  }
+}
+
+// The first slice has no predecessor, and after a restore another proxy counts from 0.
+void SlicedLaunch::measure(const Flight &flight) {
+  u32 busy = flight.event->busy;
+  u32 before = std::exchange(busy_, busy);
+  auto us = static_cast<i32>(busy - before);
+  if (busy == 0 || before == 0 || us <= 0) return;
+  std::lock_guard lock(sliced_->mutex);
+  sliced_->size.took(flight.blocks, us * 1e3, target_ns());
+}
+
+bool SlicedLaunch::stands_still() const {
+  auto patience = std::chrono::duration<double, std::nano>(settings().patience_ns);
+  return is_guarded() && !flights_.empty() && Clock::now() - since_ > patience;
+}
+
+// In a queue of its own each box starts at once, and `it` becomes a barrier that waits for all.
+cl_int SlicedLaunch::send_rest(Command &it) {
+  slicing::remember_whole(sliced_->hash, kernel_->name);
+  name_whole(*kernel_, *sliced_, "its work-groups wait for later ones");
+  std::vector<Ref<Event>> parts{newest_};
+  for (const Box &box : slicing::rest_of(grid_, done_)) {
+    Ref<Queue> side = side_queue(it.queue(), parts.size() - 1);
+    Command c(side ? *side : it.queue(), it.type(), nullptr);
+    parts.emplace_back(&c.event());
+    if (cl_int r = send_launch(c, *sliced_->kernel, values_, part(box)); r != CL_SUCCESS) return r;
+  }
+  it.wait_for(parts);
+  return it.send<&::clEnqueueBarrierWithWaitList>(Trip::OneWay,
+                                                  handle<cl_command_queue>(&it.queue()),
+                                                  it.waits().count, it.waits().list, nullptr);
+}
+
+std::shared_ptr<SlicedLaunch> divide(Kernel &k, Queue &q, const LaunchShape &shape) {
+  if (!settings().sliced || !has_work_items(shape) || !deferred_commands().can_feed()) return {};
+  std::shared_ptr<SlicedKernel> sliced = sliced_kernel(k);
+  if (std::string why = reason_for_whole(*sliced, shape, *q.device); !why.empty()) {
+    name_whole(k, *sliced, why);
+    return {};
+  }
+  // A launch without the groups that the kernel requires is an error, which the driver reports.
+  if (!shape.local && work_group_info(k, *q.device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE) != 0)
+    return {};
+  Sizes local = shape.local ? *shape.local : chosen_local(*sliced->kernel, *q.device, shape);
+  auto launch = std::make_shared<SlicedLaunch>(k, std::move(sliced), shape, local);
+  return launch->is_one_slice(q.device->work_times) ? nullptr : launch;
+}
+
+}  // namespace ckpt::ocl

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenCL kernels in slices: equal results, checkpoints inside a kernel, guests, and what runs whole."""
+import re
+import subprocess
+
+import pytest
+
+from test_opencl import devices, ocl  # noqa: F401 (fixtures)
+from test_random import moves
+
+LONG = 20000  # groups of long_grid: about three seconds on two cores
+
+
+@pytest.fixture(autouse=True)
+def own_cache(ckpt, tmp_path):
+    """The file of kernels that run whole is the test's own."""
+    ckpt.env["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+
+
+def output(ocl, name, *arguments, options=(), device="pocl", debug=False):  # noqa: F811
+    """What the program prints under ckpt-run, and its log."""
+    if debug:
+        ocl.ckpt.env["CKPT_LOG"] = "debug"
+    job = ocl.start(name, *arguments, device=device, options=options)
+    ocl.go()
+    assert job.wait() == 0, job.text + job.error_text
+    return job.text, job.error_text
+
+
+def slices(log):
+    """The numbers of blocks and of slices of each kernel's first launch, as the log tells."""
+    found = {}
+    for name, blocks, parts in re.findall(r"kernel (\S+): (\d+) blocks in (\d+) slices", log):
+        found.setdefault(name, (int(blocks), int(parts)))
+    return found
+
+
+@pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind", "basic"])
+@pytest.mark.parametrize("size", ["1", "7", "2ms"])
+def test_a_program_cannot_tell_slices_from_the_whole(ocl, device, size):  # noqa: F811
+    expected, _ = output(ocl, "slices", device=device)
+    sliced, log = output(ocl, "slices", device=device, options=[f"--slice={size}"], debug=True)
+    assert sliced == expected
+    found = slices(log)
+    if size == "7":
+        # 5 x 7 x 3 groups in boxes within rows; rows of one plane; and a row that is cut.
+        assert found["place"] == (105, 21) and found["from_ten"] == (64, 10)
+        assert device == "rusticl" or found["look_back"] == (100, 15)
+    assert log.count("kernel from_ten runs whole, not in slices: it is launched with a global offset") == 1
+
+
+PROGRAMS = ["calls", "events", "image_calls", "images", "objects", "options", "queued", "requirements",
+            "subdevices", "threads", "version3"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_in_slices(ocl, program):  # noqa: F811
+    """The verdict of each test program is the same as without slices."""
+    expected, _ = output(ocl, program)
+    for size in ("1", "3"):
+        assert output(ocl, program, options=[f"--slice={size}"])[0] == expected
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("size", ["1", "3", "1000000", "1ms"])
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_random_programs_move_in_slices(ocl, first, size):  # noqa: F811
+    for seed in range(first, first + 10):
+        moves(ocl, seed, f"--slice={size}")
+
+
+def test_a_guest_computes_the_same(ocl):  # noqa: F811
+    expected, _ = output(ocl, "slices")
+    assert output(ocl, "slices", options=["--guest", "--fps=120"])[0] == expected
+
+
+def test_a_short_kernel_runs_whole_and_a_long_one_in_slices_of_its_time(ocl):  # noqa: F811
+    """3000 groups take about 0.4 s. The first launches are for the search."""
+    _, log = output(ocl, "long_grid", "3000", "20", options=["--slice=20ms"], debug=True)
+    launches = [int(n) for n in re.findall(r"kernel mix_numbers: 3000 blocks in (\d+) slices", log)]
+    assert len(launches) == 20 and all(2 < n < 400 for n in launches[5:])
+    _, log = output(ocl, "long_grid", "8", "200", "100", options=["--slice=20ms"], debug=True)
+    assert log.count("kernel mix_numbers") < 20
+
+
+def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(ocl, tmp_path):  # noqa: F811
+    options = ["--slice=1", "--guest-tuning=patience=300"]
+    text, log = output(ocl, "barrier_by_hand", options=options)
+    assert text.endswith("OK\n") and log.count("its work-groups wait for later ones") == 1
+    kept = tmp_path / "cache" / "ckpt" / "whole-kernels"
+    assert len(kept.read_text().splitlines()) == 1
+    text, log = output(ocl, "barrier_by_hand", options=options, debug=True)
+    assert text.endswith("OK\n") and "meet" not in slices(log)
+
+
+@pytest.mark.parametrize("target", ["pocl", "rusticl"])
+def test_a_checkpoint_inside_a_kernel(ocl, target):  # noqa: F811
+    """With slices it does not wait for the end of the kernel, and the copy continues with the next slice, also on
+    another device."""
+    options = ["--slice=10ms"]
+    expected, _ = output(ocl, "long_grid", str(LONG), options=options)
+    job = ocl.start("long_grid", str(LONG), options=options)
+    job.wait_lines(1)
+    report = ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85 and "hash" not in job.text
+    # The launch takes some 300 slices, and the dump waits for two.
+    whole = float(re.search(r"seconds ([\d.]+)", expected)[1])
+    assert report["quiesce_seconds"] < whole / 4
+    copy = ocl.restore("image", target)
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected.splitlines()[-2:]
+
+
+def test_suspends_inside_a_kernel(ocl):  # noqa: F811
+    """Also of a guest that pauses for most of the time."""
+    expected, _ = output(ocl, "long_grid", str(LONG // 4))
+    options = ["--guest", "--fps=20", "--guest-tuning=frame=0.8,lows=1000000"]
+    job = ocl.start("long_grid", str(LONG // 4), options=options)
+    job.wait_lines(1)
+    for _ in range(3):
+        for arguments in (["ckpt-dump", "--suspend"], ["ckpt-restore", "--resume"]):
+            r = subprocess.run([ocl.ckpt.tool(arguments[0]), *arguments[1:], str(job.pid)], env=ocl.ckpt.env,
+                               capture_output=True, text=True, timeout=100)
+            assert r.returncode == 0, r.stderr
+        assert job.process.poll() is None
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected.splitlines()[-2:]
