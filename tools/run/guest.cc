@@ -75,14 +75,14 @@ std::string memory_path() {
 
 void add_guest_options(CommandLine &line, GuestOptions &o) {
   Option guest = line.flag("--guest", o.guest,
-                           "share the device with its owner: run CUDA kernels in slices, and pause "
+                           "share the device with its owner: run kernels in slices, and pause "
                            "while the owner's programs use it");
   line.option("--fps=N", o.fps,
               "with --guest: the frames that the owner's programs draw each second")
       .default_is("60")
       .needs(guest);
   line.option("--slice=SIZE", o.slice,
-              "run CUDA kernels in slices of this many blocks (64) or this time (20ms), so that a "
+              "run kernels in slices of this many blocks (64) or this time (20ms), so that a "
               "checkpoint need not wait for the end of a kernel; auto: as --guest chooses");
   line.option("--guest-tuning=LIST", o.tuning,
               "with --guest or --slice: NAME=NUMBER,… as in docs/GUEST.md");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of ckpt-run that divide CUDA kernels into slices (docs/GUEST.md).
+// The options of ckpt-run that divide kernels into slices (docs/GUEST.md).
 #pragma once
 
 #include "tools/command_line.h"
@@ -15,7 +15,7 @@ struct GuestOptions {
 
 void add_guest_options(CommandLine &line, GuestOptions &o);
 
-// Adds the variables that libckpt-cuda/guest/ reads.
+// Adds the variables that slicing/settings.h names.
 Result<> add_slices(const GuestOptions &o, ProgramEnvironment &e);
 
 }  // namespace ckpt::tools
