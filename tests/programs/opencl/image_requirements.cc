@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program with an image that not every device supports: `format` (CL_A) or `size` (16384 wide).
-// With `limit` it has only read the largest width.
+// A program with an image that not every device supports: `format` (CL_A) or `size WIDTH`. With
+// `limit` it has only read the largest width.
 #include "cl_images.h"
 
 int main(int, char **argv) {
@@ -12,9 +12,9 @@ int main(int, char **argv) {
   cl_image_format alpha{CL_A, CL_UNSIGNED_INT8};
   Point extent{16, 16, 1};
   if (what == "format") m = make_image(cl, alpha, describe(CL_MEM_OBJECT_IMAGE2D, 16, 16));
-  if (what == "size") {
-    extent = {16384, 2, 1};
-    m = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE2D, 16384, 2));
+  if (what == "size" && argv[2]) {
+    extent = {std::strtoul(argv[2], nullptr, 10), 2, 1};
+    m = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE2D, extent[0], extent[1]));
   }
   if (what == "limit") {
     cl_uint formats = 0;
