@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "libckpt-ocl/proxy/check/check.h"
+#include "libckpt-ocl/proxy/device/slice_test.h"
 #include "libckpt-ocl/proxy/serve/server.h"
 
 namespace ckpt::ocl {
@@ -84,6 +85,7 @@ int run(int argc, char **argv) {
 int main(int argc, char **argv) {
   ckpt::log::set_name("ckpt-ocl-proxy");
   ckpt::survive_file_size_limit();
+  ckpt::ocl::prepare_slice_test();
   int code = ckpt::ocl::run(argc, argv);
   std::cout.flush();
   std::fflush(nullptr);

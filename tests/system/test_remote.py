@@ -2,6 +2,7 @@
 """Devices of other nodes: ckpt-devd serves them, and programs use them as remote:HOST/ocl:NAME."""
 import os
 import random
+import re
 import signal
 import socket
 import struct
@@ -105,6 +106,15 @@ def test_a_program_answers_as_on_its_own_node(ocl, server, name):
     assert_no_driver(there)
     assert there.wait() == here.wait(), there.error_text
     assert there.text == here.text
+
+
+def test_kernels_run_in_slices_on_a_device_of_another_node(ocl, server):
+    whole = ocl.start("slices", device="pocl")
+    sliced = ocl.start("slices", device=server.device(), options=["--slice=7"])
+    assert whole.wait() == 0 and sliced.wait() == 0, sliced.error_text
+    assert sliced.text == whole.text
+    for reason in re.findall("kernel .* runs whole.*", sliced.error_text):
+        assert "with a global offset" in reason
 
 
 def test_the_devices_of_another_node_are_listed(server):

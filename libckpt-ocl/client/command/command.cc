@@ -165,7 +165,10 @@ cl_int Command::defer_until_sent(cl_event *out, std::function<cl_int(Command &)>
   auto answering = [answer, last = std::move(sent_or_dropped),
                     send = std::move(send)](Command &it) {
     answer->status = send(it);
-    if (it.goes_on_ && it.judged_) answer->known = true;
+    if (it.goes_on_ && it.judged_) {
+      answer->known = true;
+      link().wake_waiters();
+    }
     return answer->status;
   };
   Ref<Event> e(&event());
@@ -196,7 +199,7 @@ cl_int Command::send(u16 op, ByteView payload, Trip trip) {
     send_failed(status);
   else if (queue_->window.sent(work(), queue_->device->work_times))
     queue_->window.mark(marker_in_order(*queue_));
-  if (status == CL_SUCCESS) turn_used(*queue_, queue_->device->work_times.estimate(work()));
+  if (status == CL_SUCCESS) turn_used(*queue_, work());
   link().drain();
   return status;
 }

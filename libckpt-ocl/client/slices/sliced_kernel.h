@@ -28,7 +28,8 @@ struct SlicedKernel {
   Ref<Kernel> kernel;
   bool may_wait = false;
   u64 hash = 0;
-  std::atomic<bool> named{false};  // the reason why it runs whole was logged
+  std::atomic<bool> refused{false};  // the driver has refused a slice
+  std::atomic<bool> named{false};    // the reason why it runs whole was logged
 
   std::mutex mutex;  // guards what follows
   slicing::SliceSize size;

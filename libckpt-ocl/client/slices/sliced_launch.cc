@@ -95,6 +95,7 @@ bool has_work_items(const LaunchShape &shape) {
 // Why a launch runs whole; empty: it can be divided.
 std::string reason_for_whole(const SlicedKernel &sliced, const LaunchShape &shape, Device &d) {
   if (!sliced.whole.empty()) return sliced.whole;
+  if (sliced.refused) return "the driver refuses its slices";
   if (slicing::is_remembered_whole(sliced.hash)) return "its work-groups wait for later ones";
   if (const char *why = reason_in_shape(shape)) return why;
   return reason_against_slices(*d.root());
@@ -199,7 +200,8 @@ cl_int SlicedLaunch::send_slice(Command &it, const Box &box) {
   newest_ = Ref<Event>(&c.event());
   if (!first_) first_ = newest_;
   if (last && first_.get() != newest_.get()) newest_->first = first_;
-  if (cl_int r = send_launch(c, *sliced_->kernel, values_, part(box)); r != CL_SUCCESS) return r;
+  if (cl_int r = send_launch(c, *sliced_->kernel, values_, part(box)); r != CL_SUCCESS)
+    return done_ == 0 && !last ? send_whole(it) : r;
   if (device_ == nullptr) {
     device_ = it.queue().device->root();
     device_->launches_in_slices.fetch_add(1);
@@ -213,6 +215,13 @@ cl_int SlicedLaunch::send_slice(Command &it, const Box &box) {
   else
     it.goes_on(/*judged=*/true);
   return CL_SUCCESS;
+}
+
+// The driver may accept the program's own kernel, which needs less, or report its own error.
+cl_int SlicedLaunch::send_whole(Command &it) {
+  cl_int r = send_launch(it, *kernel_, values_, shape_);
+  if (r == CL_SUCCESS) sliced_->refused = true;
+  return r;
 }
 
 void SlicedLaunch::settle() {

@@ -42,6 +42,7 @@ class SlicedLaunch {
   bool is_guarded() const;
   cl_int wait_for_earlier(Command &it);
   cl_int send_slice(Command &it, const slicing::Box &box);
+  cl_int send_whole(Command &it);
   cl_int send_rest(Command &it);
   void settle();
   void measure(const Flight &flight);

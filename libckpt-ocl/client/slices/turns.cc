@@ -112,8 +112,8 @@ bool turn_is_on() { return !settings().guest || turns().is_on(); }
 
 bool turn_has_room(u64 ns) { return !settings().guest || turns().has_room(ns); }
 
-void turn_used(Queue &q, u64 ns) {
-  if (settings().guest) turns().used(q, ns);
+void turn_used(Queue &q, const Work &work) {
+  if (settings().guest) turns().used(q, q.device->work_times.estimate(work));
 }
 
 }  // namespace ckpt::ocl

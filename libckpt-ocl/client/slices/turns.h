@@ -14,7 +14,7 @@ double target_ns();
 bool turn_is_on();
 // Whether work of `ns` may still start in this turn. If not, the turn is over.
 bool turn_has_room(u64 ns);
-// Work of about `ns` was sent to the queue.
-void turn_used(Queue &q, u64 ns);
+// A command was sent to the queue.
+void turn_used(Queue &q, const Work &work);
 
 }  // namespace ckpt::ocl
