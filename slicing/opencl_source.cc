@@ -25,6 +25,9 @@
 // global number is computed from the group's, not from the built-in get_global_id: the compiler
 // recognises neighbouring work-items by it, and vectorises loops over them.
 //
+// A program may define a macro of such a name itself, often only for another compiler. What counts
+// is the state at the end of its source, which the preprocessor checks there.
+//
 // Its cost: an addition and a multiplication for each number, which are the same for all work-items
 // of a group, and a second compilation of the program.
 //
@@ -37,7 +40,6 @@
 
 #include <algorithm>
 #include <array>
-#include <regex>
 
 namespace ckpt::slicing {
 namespace {
@@ -66,15 +68,31 @@ CKPT_SLICE_FUNCTION size_t ckpt_slice_linear(void) {
   return (ckpt_slice_global(2) * ckpt_slice_size(1) + ckpt_slice_global(1)) * ckpt_slice_size(0) +
          ckpt_slice_global(0);
 }
+CKPT_SLICE_FUNCTION size_t ckpt_slice_offset(uint d) {
+  return 0 * d;
+}
 #define get_group_id(d) ckpt_slice_group(d)
 #define get_global_id(d) ckpt_slice_global(d)
 #define get_global_size(d) ckpt_slice_size(d)
 #define get_num_groups(d) ckpt_slice_groups(d)
-#define get_global_offset(d) ((size_t)0 * (d))
+#define get_global_offset(d) ckpt_slice_offset(d)
 #if __OPENCL_C_VERSION__ >= 200
 #define get_global_linear_id() ckpt_slice_linear()
 #endif
 #line 1
+)";
+
+// Behind the source: a program that has replaced one of the macros does not compile.
+constexpr std::string_view kCheck = R"(
+#define ckpt_slice_group(d) 1
+#define ckpt_slice_global(d) 2
+#define ckpt_slice_size(d) 3
+#define ckpt_slice_groups(d) 4
+#define ckpt_slice_offset(d) 5
+#if get_group_id(0) != 1 || get_global_id(0) != 2 || get_global_size(0) != 3 || \
+    get_num_groups(0) != 4 || get_global_offset(0) != 5
+#error the program defines a work-item function itself
+#endif
 )";
 
 // Parts of names: atomic_add, atomic_int, atom_cmpxchg, mem_fence, read_mem_fence…
@@ -84,17 +102,7 @@ constexpr std::array<std::string_view, 5> kShared = {"volatile", "atom", "mem_fe
 }  // namespace
 
 std::string sliced_source(std::string_view source) {
-  return std::string(kDeclarations).append(source);
-}
-
-std::string reason_for_whole(std::string_view source) {
-  static const std::regex own(
-      R"(#\s*(define|undef)\s+get_(group_id|global_id|global_size|num_groups|global_offset|global_linear_id)\b)");
-  if (source.find("enqueue_kernel") != std::string_view::npos)
-    return "its program has kernels that launch kernels";
-  if (std::regex_search(source.begin(), source.end(), own))
-    return "its program defines a work-item function itself";
-  return {};
+  return std::string(kDeclarations).append(source).append(kCheck);
 }
 
 bool may_wait(std::string_view source) {

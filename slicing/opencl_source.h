@@ -13,11 +13,9 @@ namespace ckpt::slicing {
 // The most work-items of a launch in one dimension.
 inline constexpr u64 kMostWorkItems = 0x7fffffff;
 
-// The source with the pass's declarations before it. Line numbers in the compiler's messages stay.
+// The source with the pass's declarations before it, and a check behind it: a program that defines
+// work-item functions itself does not compile. Line numbers in the compiler's messages stay.
 std::string sliced_source(std::string_view source);
-
-// Why kernels of a source or of a file that it includes run whole; empty: no reason.
-std::string reason_for_whole(std::string_view source);
 
 // Whether the text contains a function or type by which work-items see what others write while they
 // run. Without one, no work-group can wait for another one.

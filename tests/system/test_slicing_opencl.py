@@ -46,6 +46,7 @@ def test_a_program_cannot_tell_slices_from_the_whole(ocl, device, size):  # noqa
         # 5 x 7 x 3 groups in boxes within rows; rows of one plane; and a row that is cut.
         assert found["place"] == (105, 21) and found["from_ten"] == (64, 10)
         assert device == "rusticl" or found["look_back"] == (100, 15)
+    assert log.count("kernel own_macro runs whole, not in slices: its program does not compile for slices") == 1
     assert log.count("kernel from_ten runs whole, not in slices: it is launched with a global offset") == 1
 
 

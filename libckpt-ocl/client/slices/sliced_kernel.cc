@@ -87,7 +87,6 @@ std::shared_ptr<SlicedProgram> make_sliced(Program &p) {
     made->whole = p.il.empty() ? "its program's source is unknown" : "its program is in SPIR-V";
   made->hash = fnv1a(texts.options);
   texts.each([&](const std::string &text) {
-    if (made->whole.empty()) made->whole = slicing::reason_for_whole(text);
     made->may_wait = made->may_wait || slicing::may_wait(text);
     made->hash = fnv1a(text, made->hash);
   });

@@ -152,10 +152,11 @@ u64 SlicedLaunch::expected_ns(u64 blocks) const {
 
 bool SlicedLaunch::is_one_slice(const WorkTimes &times) const {
   u64 blocks = blocks_of(grid_);
+  if (blocks == 1) return true;
   if (settings().blocks != 0) return settings().blocks >= blocks;
   u64 known = times.known(shape_.work(*kernel_));
   if (known == 0) known = expected_ns(blocks);
-  return known != 0 ? static_cast<double>(known) <= target_ns() : blocks == 1;
+  return known != 0 && static_cast<double>(known) <= target_ns();
 }
 
 bool SlicedLaunch::is_guarded() const { return sliced_->may_wait; }

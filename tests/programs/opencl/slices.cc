@@ -10,6 +10,11 @@
 namespace {
 
 constexpr const char *kSource = R"(
+// Definitions for another compiler.
+#ifdef __CUDACC__
+#define get_group_id(d) blockIdx.x
+#undef get_global_size
+#endif
 // A macro that makes kernels, and functions that are not inlined.
 #define NUMBERS(name, first) \
   __kernel void name(__global int *out) { out[get_global_id(0)] = first + (int)get_group_id(0); }
@@ -71,6 +76,11 @@ __kernel void note_launch(int launch, volatile __global int *last, volatile __gl
 }
 
 __kernel void grow(__global float *x, float by) { x[get_global_id(0)] += by * get_group_id(0); }
+)";
+
+constexpr const char *kOwnMacro = R"(
+#define get_group_id(d) (get_global_id(d) / get_local_size(d) + 1)
+__kernel void own_macro(__global int *out) { out[get_global_id(0)] = get_group_id(0); }
 )";
 
 constexpr size_t kNumbers = 1 << 16;
@@ -167,7 +177,7 @@ void run_without_groups(Programs &p) {
   }
 }
 
-// What a launch with a global offset computes, and one after it.
+// It runs whole, before the first launch in slices.
 void run_with_offset(Programs &p) {
   size_t offset = 128, global = 512, local = 32;
   CL(clEnqueueNDRangeKernel(p.cl_.queue, p.with("from_ten", p.out_), 1, &offset, &global, &local, 0,
@@ -241,6 +251,14 @@ void run_without_order(const Cl &in_order) {
   EXPECT(right);
 }
 
+void run_with_own_macro(Programs &p) {
+  size_t global = 1024, local = 32;
+  cl_kernel k = p.cl_.kernel(p.cl_.build(kOwnMacro), "own_macro");
+  CL(clSetKernelArg(k, 0, sizeof p.out_, &p.out_));
+  CL(clEnqueueNDRangeKernel(p.cl_.queue, k, 1, nullptr, &global, &local, 0, nullptr, nullptr));
+  p.report("own_macro");
+}
+
 // Errors that the specification reports at once, if the driver finds them.
 void refuse(Programs &p) {
   cl_kernel k = p.with("from_ten", p.out_);
@@ -256,12 +274,13 @@ void refuse(Programs &p) {
 int main() {
   Cl cl;
   Programs p(cl);
+  run_with_offset(p);
   run_kernels(p);
   run_without_groups(p);
-  run_with_offset(p);
   change_arguments(p);
   run_in_order(p);
   run_without_order(cl);
+  run_with_own_macro(p);
   refuse(p);
   return finish();
 }
