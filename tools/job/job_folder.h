@@ -52,7 +52,7 @@ class JobFolder {
   void remove_checkpoint(unsigned number) const;
 
  private:
-  JobFolder(std::string path, storage::Key key) : path_(std::move(path)), key_(key) {}
+  JobFolder(std::string path, const storage::Key &key) : path_(std::move(path)), key_(key) {}
   std::vector<unsigned> numbers() const;
 
   std::string path_;

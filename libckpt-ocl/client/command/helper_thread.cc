@@ -14,7 +14,7 @@ struct Start {
   void *argument;
 };
 
-void *run(void *start) {
+void *run_started(void *start) {
   Start s = *std::unique_ptr<Start>(static_cast<Start *>(start));
   s.run(s.argument);
   return nullptr;
@@ -22,16 +22,16 @@ void *run(void *start) {
 
 }  // namespace
 
-bool start_helper_thread(const char *name, void (*function)(void *), void *argument) {
+bool start_helper_thread(const char *name, void (*run)(void *), void *argument) {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  auto start = std::make_unique<Start>(Start{function, argument});
+  auto start = std::make_unique<Start>(Start{run, argument});
   pthread_t thread;
-  bool started = ::pthread_create(&thread, nullptr, run, start.get()) == 0;
+  bool started = ::pthread_create(&thread, nullptr, run_started, start.get()) == 0;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!started) return false;
-  start.release();
+  (void)start.release();  // the thread has it
   ::pthread_setname_np(thread, name);
   ::pthread_detach(thread);
   return true;

@@ -246,8 +246,10 @@ void run_without_order(const Cl &in_order) {
   CL(clEnqueueReadBuffer(cl.queue, m, CL_TRUE, 0, kItems * sizeof zero, x.data(), 1, &before,
                          nullptr));
   bool right = true;
-  for (size_t i = 0; i < kItems; i++)
-    right = right && x[i] == 36.0f * static_cast<float>(i / kLocal);
+  for (size_t i = 0; i < kItems; i++) {
+    size_t group = i / kLocal;
+    right = right && x[i] == 36.0f * static_cast<float>(group);
+  }
   EXPECT(right);
 }
 

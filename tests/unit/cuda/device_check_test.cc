@@ -153,7 +153,7 @@ TEST_CASE("which chips code runs on") {
 
 TEST_CASE("a program that calls a server takes any chip for which it has code") {
   std::vector<RealDevice> offered{device("a", 100, 80), device("b", 100, 90)};
-  auto reasons = [&](const json &needs, std::vector<std::string> chosen) {
+  auto reasons = [&](const json &needs, const std::vector<std::string> &chosen) {
     return check_forwarded(needs, offered, chosen, false).reasons;
   };
   json portable = forwarded({numbered(0, true)}, {"sm_90", "compute_80"});
