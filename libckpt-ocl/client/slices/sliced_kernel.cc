@@ -100,20 +100,14 @@ std::shared_ptr<SlicedProgram> make_sliced(Program &p) {
   return made;
 }
 
-std::shared_ptr<SlicedProgram> sliced_program(Program &p) {
-  if (!p.sliced) p.sliced = make_sliced(p);
-  return p.sliced;
-}
-
-std::shared_ptr<SlicedKernel> make_sliced(Kernel &k) {
+std::shared_ptr<SlicedKernel> make_sliced(const Kernel &k, const SlicedProgram &program) {
   auto made = std::make_shared<SlicedKernel>();
-  std::shared_ptr<SlicedProgram> program = sliced_program(*k.program);
-  made->whole = program->whole;
-  made->may_wait = program->may_wait;
-  made->hash = fnv1a(k.name, program->hash);
+  made->whole = program.whole;
+  made->may_wait = program.may_wait;
+  made->hash = fnv1a(k.name, program.hash);
   if (!made->whole.empty()) return made;
   made->kernel = kept<Kernel>(
-      entry::clCreateKernel(handle<cl_program>(program->program.get()), k.name.c_str(), nullptr),
+      entry::clCreateKernel(handle<cl_program>(program.program.get()), k.name.c_str(), nullptr),
       entry::clReleaseKernel);
   if (!made->kernel || made->kernel->args.size() != k.args.size())
     made->whole = "it cannot be made a second time";
@@ -125,8 +119,12 @@ std::shared_ptr<SlicedKernel> make_sliced(Kernel &k) {
 std::shared_ptr<SlicedKernel> sliced_kernel(Kernel &k) {
   static auto *const kMaking = new std::mutex;
   std::lock_guard lock(*kMaking);
-  if (!k.sliced) k.sliced = make_sliced(k);
-  return k.sliced;
+  if (k.sliced) return k.sliced;
+  Program &p = *k.program;
+  if (!p.sliced) p.sliced = make_sliced(p);
+  std::shared_ptr<SlicedKernel> &sliced = p.sliced->kernels[k.name];
+  if (!sliced) sliced = make_sliced(k, *p.sliced);
+  return k.sliced = sliced;
 }
 
 std::string reason_against_slices(Device &d) {

@@ -15,14 +15,7 @@
 
 namespace ckpt::ocl {
 
-// Of a program; made for the first launch of one of its kernels.
-struct SlicedProgram {
-  std::string whole;      // why its kernels run whole; empty: no reason
-  Ref<Program> program;   // from the sliced source
-  bool may_wait = false;  // work-groups could wait for others
-  u64 hash = 0;           // of its sources
-};
-
+// Shared by all kernels of a program with the same name: arguments and launch are sent together.
 struct SlicedKernel {
   std::string whole;
   Ref<Kernel> kernel;
@@ -33,6 +26,15 @@ struct SlicedKernel {
 
   std::mutex mutex;  // guards what follows
   slicing::SliceSize size;
+};
+
+// Of a program; made for the first launch of one of its kernels.
+struct SlicedProgram {
+  std::string whole;      // why its kernels run whole; empty: no reason
+  Ref<Program> program;   // from the sliced source
+  bool may_wait = false;  // work-groups could wait for others
+  u64 hash = 0;           // of its sources
+  std::map<std::string, std::shared_ptr<SlicedKernel>> kernels;
 };
 
 // Compiles the sliced source at the first call for a program. Never null. The caller has passed the

@@ -86,10 +86,15 @@ const char *reason_in_shape(const LaunchShape &shape) {
   return nullptr;
 }
 
-bool has_work_items(const LaunchShape &shape) {
-  for (cl_uint i = 0; i < shape.dims; i++)
-    if ((*shape.global)[i] == 0) return false;
-  return true;
+// More than one work-group, or an unknown number. A launch without work-items is an error.
+bool has_groups(const LaunchShape &shape) {
+  bool several = false;
+  for (cl_uint i = 0; i < shape.dims; i++) {
+    size_t items = (*shape.global)[i];
+    if (items == 0) return false;
+    several = several || items > (shape.local ? (*shape.local)[i] : 1);
+  }
+  return several;
 }
 
 // Why a launch runs whole; empty: it can be divided.
@@ -267,7 +272,7 @@ cl_int SlicedLaunch::send_rest(Command &it) {
 }
 
 std::shared_ptr<SlicedLaunch> divide(Kernel &k, Queue &q, const LaunchShape &shape) {
-  if (!settings().sliced || !has_work_items(shape) || !deferred_commands().can_feed()) return {};
+  if (!settings().sliced || !has_groups(shape) || !deferred_commands().can_feed()) return {};
   std::shared_ptr<SlicedKernel> sliced = sliced_kernel(k);
   if (std::string why = reason_for_whole(*sliced, shape, *q.device); !why.empty()) {
     name_whole(k, *sliced, why);
