@@ -40,7 +40,7 @@ Result<u32> ManagerClient::ask_to_load(u64 bytes, bool exclusive) {
   return ask(Request{.bytes = bytes, .load = true, .exclusive = exclusive});
 }
 
-Result<u32> ManagerClient::ask(Request request) {
+Result<u32> ManagerClient::ask(const Request &request) {
   std::unique_lock lock(mutex_);
   u32 ticket = requests_.add(request);
   Request &r = *requests_.find(ticket);

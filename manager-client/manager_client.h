@@ -98,7 +98,7 @@ class ManagerClient {
   void settle(Answer &answer, Fate fate, std::string why = {});
   void settle(Request &request, Fate fate, std::string why = {});
   void grant_all();
-  Result<u32> ask(Request request);
+  Result<u32> ask(const Request &request);
   bool take_credit(Request &request);
   void return_credit();
   void drop_credit();

@@ -42,7 +42,7 @@ Result<> Connection::read_body(size_t bytes) {
     body_.resize(at + n);
     CKPT_CHECK(read_exactly(std::span(body_).subspan(at)));
   }
-  if (body_.capacity() > 4 * kGrowth && bytes <= kGrowth) Bytes(body_).swap(body_);
+  if (body_.capacity() > 4 * kGrowth && bytes <= kGrowth) body_.shrink_to_fit();
   return {};
 }
 

@@ -329,7 +329,7 @@ void Lifecycle::reattach_members() {
     Error why = cannot("use its devices again", m.participant, std::move(r).error());
     devices_lost_ = true;
     lost_because_ = why.what;
-    log::error(std::move(why));
+    log::error(why);
   }
 }
 

@@ -45,7 +45,7 @@ void *run(void *p) {
 bool start(const std::shared_ptr<Call> &call, pthread_t &thread) {
   auto handed = std::make_unique<std::shared_ptr<Call>>(call);
   if (::pthread_create(&thread, nullptr, run, handed.get()) != 0) return false;
-  handed.release();  // run() deletes it
+  (void)handed.release();  // run() deletes it
   return true;
 }
 

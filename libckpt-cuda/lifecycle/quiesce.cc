@@ -69,7 +69,7 @@ Result<std::shared_ptr<ContextWait>> start_context_wait() {
   pthread_t thread;
   int error = ::pthread_create(&thread, nullptr, wait_for_contexts, handed.get());
   if (error != 0) return fail("cannot start a thread: {}", std::strerror(error));
-  handed.release();  // wait_for_contexts() deletes it
+  (void)handed.release();  // wait_for_contexts() deletes it
   ::pthread_detach(thread);
   return wait;
 }

@@ -94,7 +94,7 @@ CUresult launch_host_function(Fn real, CUstream stream, CUhostFn function, void 
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::unique_ptr<HostFunction> wrapped(new HostFunction{function, data});
   CUresult e = real(stream, capturing() ? run_repeatedly : run_once, wrapped.get(), mode...);
-  if (e == CUDA_SUCCESS) wrapped.release();  // run_once() deletes it
+  if (e == CUDA_SUCCESS) (void)wrapped.release();  // run_once() deletes it
   return e;
 }
 
@@ -104,7 +104,7 @@ CUresult add_callback(Fn real, CUstream stream, CUstreamCallback callback, void 
   if (callback == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::unique_ptr<StreamCallback> wrapped(new StreamCallback{callback, data});
   CUresult e = real(stream, run_callback, wrapped.get(), flags);
-  if (e == CUDA_SUCCESS) wrapped.release();  // run_callback() deletes it
+  if (e == CUDA_SUCCESS) (void)wrapped.release();  // run_callback() deletes it
   return e;
 }
 

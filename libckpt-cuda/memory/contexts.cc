@@ -19,6 +19,8 @@ namespace {
 struct ContextTable {
   struct Access {
     CUcontext accessor, owner;  // the first may use the memory of the second
+    // NOLINTNEXTLINE(modernize-use-nullptr): a false report of clang-tidy 14 for defaulted
+    // comparisons
     auto operator<=>(const Access &) const = default;
   };
   std::mutex mutex;

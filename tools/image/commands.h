@@ -25,7 +25,8 @@ Result<> prune(const std::string &image, size_t keep, bool json, const storage::
 
 // Prints what the images in `folder` hold, and whether they are complete. Returns 1 if one is
 // damaged.
-Result<int> list(const std::string &folder, bool json, bool every_byte, const storage::Key *key);
+Result<int> list(const std::string &folder, bool as_json_array, bool every_byte,
+                 const storage::Key *key);
 
 // Removes what killed tools have left in the runtime folder, and their partial images in `folder`.
 // Prints what was removed.

@@ -23,7 +23,7 @@ class Crew {
   Crew(const JobFolder &folder, Check check) : folder_(folder), check_(std::move(check)) {}
 
   // Connects to a member, and tells it what to do.
-  Result<> add(const std::string &member, const MemberAddress &address, Begin begin);
+  Result<> add(const std::string &member, const MemberAddress &at, Begin begin);
   // Waits until all have reached `stage`. The order is that of add().
   Result<std::vector<Reached>> gather(Stage stage);
   // All have reached the stage and may proceed.

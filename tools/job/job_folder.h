@@ -31,8 +31,8 @@ struct MemberAddress {
 class JobFolder {
  public:
   // Creates the folder and the key where they are missing.
-  static Result<JobFolder> create(const std::string &path);
-  static Result<JobFolder> open(const std::string &path);
+  static Result<JobFolder> create(const std::string &given);
+  static Result<JobFolder> open(const std::string &given);
 
   const std::string &path() const { return path_; }
   const storage::Key &key() const { return key_; }

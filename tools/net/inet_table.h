@@ -31,6 +31,8 @@ struct Endpoint {
   std::string address_text() const;
   // From address_text() and a port. Empty if the text is not an address.
   static std::optional<Endpoint> parse(const std::string &address, u16 port);
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false report of clang-tidy 14 for defaulted
+  // comparisons
   auto operator<=>(const Endpoint &) const = default;
 };
 

@@ -15,6 +15,8 @@ namespace ckpt::tools {
 
 struct FileId {
   u64 device = 0, inode = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false report of clang-tidy 14 for defaulted
+  // comparisons
   auto operator<=>(const FileId &) const = default;
 };
 

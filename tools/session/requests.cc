@@ -77,8 +77,8 @@ void report_in_background(pid_t program, const Error &error) {
 
 }  // namespace
 
-Error dump_error(const nlohmann::json &j) {
-  const nlohmann::json &error = json_member(j, "error");
+Error dump_error(const nlohmann::json &report) {
+  const nlohmann::json &error = json_member(report, "error");
   return {json_string(error, "what", "ckpt-dump failed"), json_string(error, "hint")};
 }
 

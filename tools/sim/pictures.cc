@@ -130,7 +130,9 @@ std::string sweep_svg(const std::vector<Run> &runs) {
     return kHeight - kBottom - ratio / top * (kHeight - kTop - kBottom);
   };
   std::string body = text_at(kLeft, 20, "mean turnaround, relative to MCT, over the load");
-  for (double ratio = 0; ratio <= top; ratio += top > 3 ? 1 : 0.2) {
+  const double step = top > 3 ? 1 : 0.2;
+  for (int line = 0; line * step <= top; ++line) {
+    const double ratio = line * step;
     body += fmt::format("<line x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n",
                         kLeft, y(ratio), kWidth - 120, y(ratio));
     body += text_at(kLeft - 8, y(ratio) + 4, fmt::format("{:.1f}", ratio), "end");

@@ -40,7 +40,7 @@ bool obey(char key, Options &o, Screen &screen) {
   if (key != 'h' && key != '?') return key != 'q' && key != 'Q';
   screen.show(table_legend() + kKeys);
   std::optional<char> next = screen.key(kUntilPressed);
-  return next != 'q' && next != 'Q';
+  return !next || (*next != 'q' && *next != 'Q');
 }
 
 Result<> live(Options o, int socket) {

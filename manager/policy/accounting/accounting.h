@@ -49,7 +49,7 @@ struct Accounting {
   u64 disk_kept = 0;
 
   Accounting() = default;
-  Accounting(const std::vector<Gpu> &gpus, const Programs &programs, const Settings &settings);
+  Accounting(const std::vector<Gpu> &all, const Programs &programs, const Settings &settings);
   // `p` was placed on `gpu`, its GPU, after the counting.
   void add(const Program &p, const Gpu &gpu, const Settings &settings);
   void add_assignment(const Program &p);

@@ -115,7 +115,7 @@ void Admission::assign(Program &p, const Pending &before, GpuIndex g) {
   here.gpu = g;
   here.expected = before.previous_gpu == kNoGpu ? p.workload.expected : before.expected;
   here.queued = {p.since, before.wait.starving_since};
-  state_.enter(p, std::move(here));
+  state_.enter(p, here);
   if (!p.exclusive) state_.accounting.add_assignment(p);
   state_.accounting.add(p, state_.gpu(g), state_.settings);
   state_.send(p, out::Connect{state_.gpu(g).uuid});

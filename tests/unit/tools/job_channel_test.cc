@@ -107,17 +107,20 @@ TEST_CASE("a first message over 4 KiB is refused before it is read") {
 
 TEST_CASE("a peer that is not ckpt, sends nothing or hangs up is an error") {
   auto [one, two] = sockets();
+  auto open = [&two = two] {
+    return Channel::open(std::move(two), key_of(std::byte{1}), Side::Member);
+  };
   SUBCASE("another protocol") {
     REQUIRE(write_all(one.get(), Bytes(40, std::byte{'G'})));
-    CHECK_FALSE(Channel::open(std::move(two), key_of(std::byte{1}), Side::Member));
+    CHECK_FALSE(open());
   }
   SUBCASE("a hang-up") {
     one.reset();
-    CHECK_FALSE(Channel::open(std::move(two), key_of(std::byte{1}), Side::Member));
+    CHECK_FALSE(open());
   }
   SUBCASE("silence") {
     REQUIRE(write_all(one.get(), greeting()));
-    Result<Channel> member = Channel::open(std::move(two), key_of(std::byte{1}), Side::Member);
+    Result<Channel> member = open();
     REQUIRE(member);
     CHECK(member->receive(Channel::Clock::now() + 10ms).error().what == "the peer does not answer");
   }
