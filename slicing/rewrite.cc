@@ -121,7 +121,7 @@ std::string replacement(const GridRead &read) {
 
 class Rewriter {
  public:
-  Rewriter(std::string_view text, Outline outline, fatbin::CodeFacts facts)
+  Rewriter(std::string_view text, Outline outline, const fatbin::CodeFacts &facts)
       : text_(text), outline_(std::move(outline)), reach_(reach_of(outline_)) {
     for (const fatbin::Kernel &k : facts.kernels)
       layout_[k.name] = {k.parameters.size(), k.parameter_bytes};

@@ -85,7 +85,7 @@ Failure lost_for_good(const std::string &why) {
 
 // No process keeps the devices initialised. This process's state is untouched then.
 bool found_cold(const std::optional<CUresult> &e) {
-  return e == CUDA_ERROR_OPERATING_SYSTEM || e == CUDA_ERROR_NOT_INITIALIZED;
+  return e && (*e == CUDA_ERROR_OPERATING_SYSTEM || *e == CUDA_ERROR_NOT_INITIALIZED);
 }
 
 // After an out-of-memory, a second call tells whether that was final: it costs nothing then.

@@ -13,7 +13,7 @@
 namespace ckpt::cuda {
 
 // No value: it has not returned in time. `if_late` runs if it succeeds afterwards.
-std::optional<CUresult> call_in_time(std::function<CUresult()> call,
+std::optional<CUresult> call_in_time(std::function<CUresult()> function,
                                      std::function<void()> if_late = {});
 // The deadline in seconds, for messages.
 unsigned driver_deadline();

@@ -126,7 +126,7 @@ u32 simd(const Form &f, u32 a, u32 b, u32 c) {
     i128 v = computed(f, element(f.select_a >> 3 * i & 7, f.signed_a),
                       element(f.select_b >> 3 * i & 7, f.signed_b));
     if (f.saturate) v = clamped(v, bits, f.signed_d);
-    u32 field = ((1u << bits) - 1) << bits * i;
+    u32 field = static_cast<u32>((1ull << bits) - 1) << bits * i;
     sum += static_cast<u32>(v);
     merged = (merged & ~field) | (static_cast<u32>(v) << bits * i & field);
   }

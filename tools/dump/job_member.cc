@@ -56,7 +56,9 @@ Result<> JobMemberDump::ready(const Connections &now, const std::set<pid_t> &may
   return meet(Stage::Ready, now.outward(may_close));
 }
 Result<> JobMemberDump::settled() { return meet(Stage::Settled); }
-Result<> JobMemberDump::locked(const Connections &c) { return meet(Stage::Locked, c.outward({})); }
+Result<> JobMemberDump::locked(const Connections &stopped) {
+  return meet(Stage::Locked, stopped.outward({}));
+}
 Result<> JobMemberDump::captured() { return meet(Stage::Captured); }
 
 // Once this member has said that its image is durable, only the decision counts: the coordinator

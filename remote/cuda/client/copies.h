@@ -21,7 +21,7 @@ CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order);
 // In any context, one way: an error is known at the next Op::Idle or Op::Settle of the context.
 void send_bytes(u64 to, ByteView bytes, u64 context);
 void send_zeros(u64 to, u64 bytes, u64 context);
-CUresult copy_box(const CUDA_MEMCPY3D &box, Order order);
+CUresult copy_box(const CUDA_MEMCPY3D &c, Order order);
 // `height` rows of `width` values of `unit` bytes.
 CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height, Order order);
 

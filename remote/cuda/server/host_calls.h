@@ -26,7 +26,7 @@ class HostCalls {
     u64 token;
     Send send;
   };
-  static void run(void *pending);
+  static void run(void *data);
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -21,7 +21,7 @@ class Layouts {
  public:
   explicit Layouts(const Objects &objects) : objects_(objects) {}
 
-  CUresult find(u64 function, std::shared_ptr<const Layout> &out);
+  CUresult find(u64 number, std::shared_ptr<const Layout> &out);
   // The object of this number has ended.
   void forget(u64 number);
 

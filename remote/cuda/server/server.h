@@ -52,7 +52,7 @@ class Server {
 
  private:
   Result<> take(const Connection::Received &frame);
-  Result<> hand_over(ByteView call);
+  Result<> hand_over(ByteView body);
   Lane *lane(u32 number);
   CUresult carry_out(Call &call);
   void reply(const Call &call, CUresult status);
