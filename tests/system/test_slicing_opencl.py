@@ -81,7 +81,7 @@ def test_a_short_kernel_runs_whole_and_a_long_one_in_slices_of_its_time(ocl):  #
     launches = [int(n) for n in re.findall(r"kernel mix_numbers: 3000 blocks in (\d+) slices", log)]
     assert len(launches) == 20 and all(2 < n < 400 for n in launches[5:])
     _, log = output(ocl, "long_grid", "8", "200", "100", options=["--slice=20ms"], debug=True)
-    assert log.count("kernel mix_numbers") < 20
+    assert log.count("kernel mix_numbers") < 150
 
 
 def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(ocl, tmp_path):  # noqa: F811

@@ -159,9 +159,9 @@ bool SlicedLaunch::is_one_slice(const WorkTimes &times) const {
   u64 blocks = blocks_of(grid_);
   if (blocks == 1) return true;
   if (settings().blocks != 0) return settings().blocks >= blocks;
-  u64 known = times.known(shape_.work(*kernel_));
-  if (known == 0) known = expected_ns(blocks);
-  return known != 0 && static_cast<double>(known) <= target_ns();
+  if (u64 known = times.known(shape_.work(*kernel_)); known != 0)
+    return static_cast<double>(known) <= target_ns();
+  return expected_ns(blocks) != 0 && slice_blocks() >= blocks;
 }
 
 bool SlicedLaunch::is_guarded() const { return sliced_->may_wait; }
