@@ -314,7 +314,7 @@ def test_the_report_says_that_it_waited_for_the_drivers_queue(cuda):
     job.wait_text("READY")
     # A dump may come just before the next kernel.
     waits = (cuda.ckpt.dump(job.pid, f"image{n}", "--leave-running")["waits"] for n in range(10))
-    assert any(w["cuda"] >= 0.01 for w in waits if w.keys() == {"callbacks", "cuda"})
+    assert any(w["cuda"] > 0 for w in waits if w.keys() == {"callbacks", "cuda"})
     cuda.ckpt.finish()
     assert job.wait() == 0, job.error_text
 
