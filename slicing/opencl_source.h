@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pass for OpenCL: a source whose kernels can be launched in slices. See opencl_source.cc.
+// The pass for OpenCL C: it makes a source with kernels that can be launched in slices. See
+// opencl_source.cc.
 #pragma once
 
 #include <string>

@@ -72,14 +72,17 @@ def test_random_programs_move_in_slices(ocl, first, size):  # noqa: F811
 
 def test_a_guest_computes_the_same(ocl):  # noqa: F811
     expected, _ = output(ocl, "slices")
-    assert output(ocl, "slices", options=["--guest", "--fps=120"])[0] == expected
+    text, log = output(ocl, "slices", options=["--guest", "--fps=120"], debug=True)
+    assert text == expected and "turn: periodic" in log
 
 
-def test_a_long_kernel_runs_in_slices_of_its_time(ocl):  # noqa: F811
+def test_a_short_kernel_runs_whole_and_a_long_one_in_slices_of_its_time(ocl):  # noqa: F811
     """3000 groups take about 0.4 s. The first launches are for the search."""
     _, log = output(ocl, "long_grid", "3000", "20", options=["--slice=20ms"], debug=True)
     launches = [int(n) for n in re.findall(r"kernel mix_numbers: 3000 blocks in (\d+) slices", log)]
     assert len(launches) == 20 and all(2 < n < 400 for n in launches[5:])
+    _, log = output(ocl, "long_grid", "8", "200", "100", options=["--slice=20ms"], debug=True)
+    assert log.count("kernel mix_numbers") < 150
 
 
 def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(ocl, tmp_path):  # noqa: F811

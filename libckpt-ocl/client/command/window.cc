@@ -58,6 +58,11 @@ void WorkTimes::scale(std::span<const WorkCount> work, double factor) {
     times_[c.work.kind] = std::max(kLeast, known_or_guessed(c.work) * factor);
 }
 
+void WorkTimes::forget(const Work &w) {
+  std::lock_guard lock(mutex_);
+  times_.erase(w.kind);
+}
+
 void WorkTimes::forget() {
   std::lock_guard lock(mutex_);
   times_.clear();

@@ -68,6 +68,8 @@ class WorkTimes {
   u64 known(const Work &w) const;
   // These commands took `ns` together.
   void learn(std::span<const WorkCount> work, u64 ns);
+  // The next command of this kind is measured again.
+  void forget(const Work &w);
   // Another device stands for this one.
   void forget();
 

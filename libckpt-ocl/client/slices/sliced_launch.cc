@@ -21,11 +21,12 @@
 // kernel.
 //
 // What could go wrong: work-groups that wait for later ones, which only works if all are on the
-// device at once. Their slice would never end. Only kernels whose source has volatile or atomic
-// memory can do that (slicing::may_wait). Such a kernel is *guarded*: its first slice is sent when
-// everything before it has ended, and no slice behind another one. If it then makes no progress for
-// `patience`, the rest of the grid is launched beside it, in up to three further queues, and
-// nothing is lost. From then on the kernel runs whole (slicing/whole_kernels.h).
+// device at once. Their slice would never end. Only a kernel that uses volatile or atomic memory
+// can contain such a wait; its source tells (slicing::may_wait). Such a kernel is *guarded*: its
+// first slice is sent when everything before it has ended, and no slice behind another one. If it
+// then makes no progress for `patience`, the rest of the grid is launched beside it, in up to three
+// further queues, and nothing is lost. From then on the kernel runs whole
+// (slicing/whole_kernels.h).
 #include "libckpt-ocl/client/slices/sliced_launch.h"
 
 #include <algorithm>
@@ -155,12 +156,19 @@ u64 SlicedLaunch::expected_ns(u64 blocks) const {
   return static_cast<u64>(sliced_->size.expected_ns(blocks));
 }
 
-bool SlicedLaunch::is_one_slice(const WorkTimes &times) const {
+// A whole launch that took too long makes the slices shorter. Its time is then forgotten: it may
+// have been measured while other programs used the device, and the slices show what is true.
+bool SlicedLaunch::is_one_slice(WorkTimes &times) {
   u64 blocks = blocks_of(grid_);
   if (blocks == 1) return true;
   if (settings().blocks != 0) return settings().blocks >= blocks;
-  if (u64 known = times.known(shape_.work(*kernel_)); known != 0)
-    return static_cast<double>(known) <= target_ns();
+  Work whole = shape_.work(*kernel_);
+  if (auto known = static_cast<double>(times.known(whole)); known > 0) {
+    if (known <= target_ns()) return true;
+    times.forget(whole);
+    std::lock_guard lock(sliced_->mutex);
+    sliced_->size.took(blocks, known, target_ns());
+  }
   return expected_ns(blocks) != 0 && slice_blocks() >= blocks;
 }
 

@@ -27,7 +27,7 @@ class SlicedLaunch {
   cl_int send_next(Command &it);
   Trip trip(const Queue &q) const;
   // Whether one slice has room for the whole launch.
-  bool is_one_slice(const WorkTimes &times) const;
+  bool is_one_slice(WorkTimes &times);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A kernel whose whole grid takes long: long_grid [GROUPS [LAUNCHES [ROUNDS]]]. Prints a line
-// before the launches, their time, and a hash of the result.
+// A kernel with short work-groups and a long run time: long_grid [GROUPS [LAUNCHES [ROUNDS]]].
+// Prints a line before the launches, the time of all of them, and a hash of the result.
 #include <chrono>
 
 #include "cl_test.h"

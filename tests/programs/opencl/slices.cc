@@ -133,7 +133,7 @@ class Programs {
 };
 
 // llvmpipe leaves every loop after 65535 iterations (LP_MAX_TGSI_LOOP_ITERATIONS in Mesa).
-bool waits_in_loops(const Cl &cl) {
+bool can_wait_in_loop(const Cl &cl) {
   char name[64] = {};
   CL(clGetPlatformInfo(cl.platform, CL_PLATFORM_NAME, sizeof name, name, nullptr));
   return std::strcmp(name, "rusticl") != 0;
@@ -163,13 +163,14 @@ void run_kernels(Programs &p) {
   CL(clEnqueueFillBuffer(p.cl_.queue, parts, &zero, 4, 0, 65 * 4, 0, nullptr, nullptr));
   p.run(p.with("last_group", p.in_, parts, arrived, p.out_), {64 * 32}, {32});
   p.report("last_group");
-  if (waits_in_loops(p.cl_)) {
+  if (can_wait_in_loop(p.cl_)) {
     p.run(p.with("look_back", p.out_), {100 * 4}, {4});
     p.report("look_back");
   }
 }
 
-// Work-items whose groups the driver chooses. Only what does not depend on the choice is compared.
+// Launches without a local size: the driver chooses the work-groups. The output does not depend on
+// its choice.
 void run_without_groups(Programs &p) {
   for (size_t n : {1, 7, 1000, 4099}) {
     p.run(p.with("strided", p.out_, 30000), {n});
