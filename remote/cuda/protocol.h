@@ -73,6 +73,14 @@ enum class Op : u16 {
   // {} -> {i32 error}: as Settle; the error of an earlier one-way call, which stays for the next
   // synchronising call. Without a context it waits for nothing
   Idle,
+  // {u64 base, u64 bytes}: device memory that the program shares with the device; zeros on both
+  // sides. Again for the same memory: zeros again
+  Mirror,
+  EndMirror,  // {u64 base}
+  // {n × {u64 address, blob}}: what the program has changed there
+  Push,
+  // {u32 gap (changes.h)}: what the device has changed, in frames CudaData: {n × {u64 address, blob}}
+  Fetch,
   Last,
 };
 

@@ -323,7 +323,7 @@ def test_another_version_is_refused_with_the_reason(server):
     w = Wire(server)
     w.hello(version=99)
     kind, body = w.receive()
-    assert kind == REFUSED and b"version 1 of its protocol, not 99" in body and b"same version of ckpt" in body
+    assert kind == REFUSED and b"version 2 of its protocol, not 99" in body and b"same version of ckpt" in body
 
 
 def resident(pid):

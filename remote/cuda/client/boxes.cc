@@ -5,7 +5,7 @@
 #include <array>
 
 #include "remote/cuda/client/copies.h"
-#include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -20,8 +20,10 @@ bool side_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, 
              size_t pitch, size_t height, const CUDA_MEMCPY3D &c, Side &out) {
   if (type == CU_MEMORYTYPE_ARRAY) return false;
   u64 base = type == CU_MEMORYTYPE_HOST ? number_of(host) : device;
-  out.device =
-      type == CU_MEMORYTYPE_DEVICE || (type == CU_MEMORYTYPE_UNIFIED && memory().is_device(base));
+  u64 shared = type == CU_MEMORYTYPE_DEVICE ? 0 : shared_memory().on_device(base, 1);
+  if (shared) base = shared;
+  out.device = shared || type == CU_MEMORYTYPE_DEVICE ||
+               (type == CU_MEMORYTYPE_UNIFIED && memory().is_device(base));
   u64 row = pitch ? pitch : x + c.WidthInBytes;
   u64 slice = row * (height ? height : y + c.Height);
   out.box = {base + z * slice + y * row + x, row, slice, c.WidthInBytes, c.Height, c.Depth};
@@ -96,6 +98,18 @@ CUresult copy_on_host(const Box &to, const Box &from, Order order) {
   return CUDA_SUCCESS;
 }
 
+CUresult copy_sides(const Side &to, const Side &from, Order order) {
+  if (!to.device && !from.device) return copy_on_host(to.box, from.box, order);
+  if (!to.device || !from.device)
+    return in_parts(to.box, from.box, [&](const Box &a, const Box &b) {
+      return to.device ? write_box(a, b, order) : read_box(a, b, order);
+    });
+  Writer w;
+  put_box(w, to.box);
+  put_box(w, from.box);
+  return ask(Op::CopyBox, w.put(order.stream).put(u8{order.async}));
+}
+
 CUDA_MEMCPY3D as_3d(const CUDA_MEMCPY2D &c) {
   CUDA_MEMCPY3D d{};
   d.srcXInBytes = c.srcXInBytes;
@@ -142,17 +156,10 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, Order order) {
                   "arrays for textures are not carried to other nodes");
   if (c.Height > 1 && (to.box.pitch < c.WidthInBytes || from.box.pitch < c.WidthInBytes))
     return CUDA_ERROR_INVALID_VALUE;
-  if (to.device && from.device) {
-    Writer w;
-    put_box(w, to.box);
-    put_box(w, from.box);
-    return ask(Op::CopyBox, w.put(order.stream).put(u8{order.async}));
-  }
-  auto part = [&](const Box &a, const Box &b) {
-    return to.device ? write_box(a, b, order) : read_box(a, b, order);
-  };
-  if (!to.device && !from.device) return copy_on_host(to.box, from.box, order);
-  return in_parts(to.box, from.box, part);
+  if (CUresult e = shared_memory().before_work(order.stream); e != CUDA_SUCCESS) return e;
+  CUresult e = copy_sides(to, from, order);
+  bool waited = !order.async || (from.device && !to.device);
+  return e == CUDA_SUCCESS && waited ? shared_memory().after_wait(order.stream) : e;
 }
 
 CUresult entry_cuMemcpy2D_v2(const CUDA_MEMCPY2D *c) { return copy_rows(c, kLegacy); }

@@ -221,6 +221,7 @@ struct PerThread<Fn> {
 #define HANDED(n, symbol, type)                               \
   inline constexpr type ask_##symbol = &Asked<n, type>::call; \
   std::remove_pointer_t<type> entry_##symbol;
+#define HANDED_WAIT(n, symbol, type) HANDED(n, symbol, type)
 #define HANDED_END(n, symbol, type)                           \
   inline constexpr type ask_##symbol = &Ended<n, type>::call; \
   std::remove_pointer_t<type> entry_##symbol;

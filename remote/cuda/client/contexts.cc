@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "remote/cuda/client/client.h"
-#include "remote/cuda/client/memory.h"
 #include "remote/cuda/client/placed_code.h"
+#include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -25,6 +25,7 @@ bool is_context(CUcontext c) {
 // The context has ended or is empty again.
 void end_contents_of(u64 context) {
   if (context == 0) return;
+  shared_memory().end_all(context);
   memory().release_all(context);
   for (u64 ended : ledger().end_all_of(context)) code_ended(ended);
   end_placed_variables_of(context);

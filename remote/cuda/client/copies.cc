@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -22,6 +22,16 @@ CUresult send_piece(u64 to, ByteView bytes, Order order, bool one_way) {
   return CUDA_SUCCESS;
 }
 
+// A copy or fill between memory that both sides share needs what the program has changed there.
+CUresult before_copy(u64 to, u64 from, u64 bytes, Order order) {
+  bool uses = shared_memory().uses(to, to ? bytes : 0) || shared_memory().uses(from, from ? bytes : 0);
+  return uses ? shared_memory().before_work(order.stream) : CUDA_SUCCESS;
+}
+
+CUresult after_copy(CUresult e, Order order) {
+  return e == CUDA_SUCCESS && !order.async ? shared_memory().after_wait(order.stream) : e;
+}
+
 CUresult wait_for_host_functions(Order order) {
   if (!link().expects_host_calls()) return CUDA_SUCCESS;
   return entry_cuStreamSynchronize(reinterpret_cast<CUstream>(order.stream));
@@ -32,8 +42,11 @@ CUresult wait_for_host_functions(Order order) {
 CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (bytes == 0) return CUDA_SUCCESS;
+  if (u64 shared = shared_memory().on_device(number_of(from), bytes))
+    return copy_on_device(to, shared, bytes, order);
   if (!from || memory().is_device(number_of(from))) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult e = wait_for_host_functions(order); e != CUDA_SUCCESS) return e;
+  if (CUresult e = before_copy(to, 0, bytes, order); e != CUDA_SUCCESS) return e;
   bool certain = memory().holds(to, bytes) && can_send(order.stream);
   for (u64 at = 0; at < bytes; at += kPieceBytes) {
     u64 n = std::min(kPieceBytes, bytes - at);
@@ -42,32 +55,40 @@ CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
                             certain && (order.async || !last));
     if (e != CUDA_SUCCESS) return e;
   }
-  return CUDA_SUCCESS;
+  return after_copy(CUDA_SUCCESS, order);
 }
 
 CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (bytes == 0) return CUDA_SUCCESS;
+  if (u64 shared = shared_memory().on_device(number_of(to), bytes))
+    return copy_on_device(shared, from, bytes, order);
   if (!to || memory().is_device(number_of(to))) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult e = before_copy(0, from, bytes, order); e != CUDA_SUCCESS) return e;
   Writer w;
   w.put(from).put(bytes).put(order.stream);
-  return note_error(link().ask(number(Op::Read), current_context(), {w.bytes()}, nullptr,
-                               std::span(static_cast<std::byte *>(to), bytes)));
+  CUresult e = note_error(link().ask(number(Op::Read), current_context(), {w.bytes()}, nullptr,
+                                     std::span(static_cast<std::byte *>(to), bytes)));
+  return after_copy(e, {order.stream, false});
 }
 
 CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (bytes == 0) return CUDA_SUCCESS;
+  if (CUresult e = before_copy(to, from, bytes, order); e != CUDA_SUCCESS) return e;
   Writer w;
   w.put(to).put(from).put(bytes).put(order.stream).put(u8{order.async});
   bool certain = memory().holds(to, bytes) && memory().holds(from, bytes);
-  if (!certain || !order.async || !can_send(order.stream)) return ask(Op::Copy, w);
+  if (!certain || !order.async || !can_send(order.stream))
+    return after_copy(ask(Op::Copy, w), order);
   link().send(number(Op::Copy), current_context(), {w.bytes()});
   return CUDA_SUCCESS;
 }
 
 CUresult copy(u64 to, u64 from, u64 bytes, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (u64 shared = shared_memory().on_device(to, bytes)) to = shared;
+  if (u64 shared = shared_memory().on_device(from, bytes)) from = shared;
   bool to_device = memory().is_device(to), from_device = memory().is_device(from);
   if (to_device && from_device) return copy_on_device(to, from, bytes, order);
   if (to_device) return write_device(to, reinterpret_cast<void *>(from), bytes, order);
@@ -103,10 +124,12 @@ CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height
   bool certain = order.async && address % unit == 0 && row % unit == 0 && width * unit <= row &&
                  can_send(order.stream) && height <= kMost / row &&
                  memory().holds(address, row * (height - 1) + width * unit);
+  u64 all = height <= kMost / row ? row * (height - 1) + width * unit : 0;
+  if (CUresult e = before_copy(address, 0, all, order); e != CUDA_SUCCESS) return e;
   Writer w;
   w.put(address).put(row).put(value).put(unit).put(width).put(height);
   w.put(order.stream).put(u8{order.async});
-  if (!certain) return ask(Op::Fill, w);
+  if (!certain) return after_copy(ask(Op::Fill, w), order);
   link().send(number(Op::Fill), current_context(), {w.bytes()});
   return CUDA_SUCCESS;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/host_memory.h"
 
-#include <sys/mman.h>
-
 #include <iterator>
 
 namespace ckpt::remote::cuda {
@@ -12,32 +10,28 @@ HostMemory &host_memory() {
   return *kMemory;
 }
 
-CUresult HostMemory::allocate(u64 bytes, unsigned flags, void **out) {
-  void *p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+CUresult HostMemory::add(const HostRange &range) {
   std::lock_guard lock(mutex_);
-  u64 base = number_of(p);
-  all_[base] = {base, bytes, flags, false, current_context()};
-  *out = p;
-  return CUDA_SUCCESS;
-}
-
-CUresult HostMemory::add_registered(u64 base, u64 bytes, unsigned flags) {
-  std::lock_guard lock(mutex_);
-  auto next = all_.lower_bound(base);
-  bool taken = next != all_.end() && next->first < base + bytes;
-  if (next != all_.begin()) taken |= std::prev(next)->first + std::prev(next)->second.bytes > base;
+  auto next = all_.lower_bound(range.base);
+  bool taken = next != all_.end() && next->first < range.base + range.bytes;
+  if (next != all_.begin())
+    taken |= std::prev(next)->first + std::prev(next)->second.bytes > range.base;
   if (taken) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  all_[base] = {base, bytes, flags, true, current_context()};
+  all_[range.base] = range;
   return CUDA_SUCCESS;
 }
 
-CUresult HostMemory::remove(u64 base, bool registered) {
+void HostMemory::set_device(u64 base, u64 device) {
+  std::lock_guard lock(mutex_);
+  if (auto found = all_.find(base); found != all_.end()) found->second.device = device;
+}
+
+CUresult HostMemory::remove(u64 base, bool registered, HostRange &out) {
   std::lock_guard lock(mutex_);
   auto found = all_.find(base);
   if (found == all_.end() || found->second.registered != registered)
     return registered ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
-  if (!registered) ::munmap(reinterpret_cast<void *>(base), found->second.bytes);
+  out = found->second;
   all_.erase(found);
   return CUDA_SUCCESS;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Page-locked memory of the program. It is ordinary memory, as no device can reach it; it is only
-// recorded, because programs ask what a pointer is.
+// Page-locked memory of the program. It is ordinary memory, as no device can reach it. It is
+// recorded, because programs ask what a pointer is, and because a device gets a copy of what is
+// mapped (shared_memory.h).
 #pragma once
 
 #include <map>
@@ -17,14 +18,16 @@ struct HostRange {
   unsigned flags = 0;
   bool registered = false;  // the program's own memory
   u64 context = 0;
+  u64 device = 0;  // the device's address; 0: it is not mapped
 };
 
 class HostMemory {
  public:
-  CUresult allocate(u64 bytes, unsigned flags, void **out);
-  CUresult add_registered(u64 base, u64 bytes, unsigned flags);
-  // `registered`: as add_registered() made it.
-  CUresult remove(u64 base, bool registered);
+  // ALREADY_REGISTERED: some of these bytes are known.
+  CUresult add(const HostRange &range);
+  void set_device(u64 base, u64 device);
+  // `registered`: as it was added.
+  CUresult remove(u64 base, bool registered, HostRange &out);
   std::optional<HostRange> find(u64 address) const;
 
  private:

@@ -7,6 +7,7 @@
 #include "common/base/fnv.h"
 #include "remote/cuda/client/client.h"
 #include "remote/cuda/client/placed_code.h"
+#include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -102,6 +103,7 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **parameters, void *
   if (CUresult e = put_attributes(w, c); e != CUDA_SUCCESS) return e;
   u64 shape = fnv1a(text(w.bytes()), current_context());
   Link::Parts parts{w.bytes(), ByteView(packed)};
+  if (CUresult e = shared_memory().before_work(number_of(c.hStream)); e != CUDA_SUCCESS) return e;
   if (can_send(number_of(c.hStream)) && ledger().knows_shape(shape)) {
     link().send(number(Op::Launch), current_context(), parts);
     return CUDA_SUCCESS;
@@ -137,7 +139,8 @@ namespace {
 
 CUresult call_host(CUstream stream, Link::HostFunction function) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  u64 token = link().expect_host_call(std::move(function));
+  u64 token = link().expect_host_call(
+      [f = std::move(function)] { shared_memory().run_host_function(f); });
   Writer w;
   CUresult e = ask(Op::HostCall, w.put(token).put(number_of(stream)));
   if (e != CUDA_SUCCESS) link().forget_host_call(token);

@@ -30,6 +30,13 @@ u64 reserve_here(u64 base, u64 bytes) {
   return p == MAP_FAILED ? 0 : reinterpret_cast<u64>(p);
 }
 
+// Memory of this process in a reserved range, or none again.
+bool change_here(u64 base, u64 bytes, bool memory) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  int access = memory ? PROT_READ | PROT_WRITE : PROT_NONE;
+  return ::mmap(reinterpret_cast<void *>(base), bytes, access, kFlags, -1, 0) != MAP_FAILED;
+}
+
 CUresult reserve_there(u64 base, u64 bytes, u64 &got) {
   Bytes reply;
   Writer w;
@@ -66,53 +73,59 @@ CUresult Memory::open_arena() {
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::map_block(u64 bytes, CUdevice device, u64 &base) {
+CUresult Memory::map_block(u64 bytes, CUdevice device, Sharing sharing, u64 &base) {
   if (arena_ == 0)
     if (CUresult e = open_arena(); e != CUDA_SUCCESS) return e;
   std::optional<u64> at = free_.take(bytes, kBlockBytes);
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
   Writer w;
   CUresult e = ask(Op::Map, w.put(*at).put(bytes).put(i32{device}));
-  if (e != CUDA_SUCCESS) free_.give(*at, bytes);
   base = *at;
+  if (e != CUDA_SUCCESS) {
+    free_.give(base, bytes);
+  } else if (is_at_same_address(sharing) && !change_here(base, bytes, true)) {
+    unmap_block(base, bytes, sharing);
+    e = CUDA_ERROR_OUT_OF_MEMORY;
+  }
   return e;
 }
 
-void Memory::unmap_block(u64 base, u64 bytes) {
+void Memory::unmap_block(u64 base, u64 bytes, Sharing sharing) {
+  if (is_at_same_address(sharing)) (void)change_here(base, bytes, false);
   Writer w;
   w.put(base).put(bytes);
   link().send(number(Op::Unmap), current_context(), {w.bytes()});
   free_.give(base, bytes);
 }
 
-CUresult Memory::take_small(u64 context, CUdevice device, u64 bytes, u64 &base) {
-  auto &blocks = small_[context];
+CUresult Memory::take_small(u64 context, CUdevice device, u64 bytes, Sharing sharing, u64 &base) {
+  auto &blocks = small_[{context, sharing}];
   for (auto &[block, free] : blocks)
     if (std::optional<u64> at = free.take(bytes, kGrainBytes)) {
       base = *at;
       return CUDA_SUCCESS;
     }
-  if (CUresult e = map_block(kBlockBytes, device, base); e != CUDA_SUCCESS) return e;
+  if (CUresult e = map_block(kBlockBytes, device, sharing, base); e != CUDA_SUCCESS) return e;
   blocks[base] = Spans(base + bytes, kBlockBytes - bytes);
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::allocate(u64 context, u64 bytes, u64 &out) {
+CUresult Memory::allocate(u64 context, u64 bytes, u64 &out, Sharing sharing) {
   std::optional<CUdevice> device = ledger().device_of(context);
   if (!device) return CUDA_ERROR_INVALID_CONTEXT;
   if (bytes > kLargestBytes) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard lock(mutex_);
   u64 all = reserved(bytes);
-  CUresult e =
-      bytes <= kSmallBytes ? take_small(context, *device, all, out) : map_block(all, *device, out);
-  if (e == CUDA_SUCCESS) all_[out] = {out, bytes, context, *device, ++last_id_, 0, false};
+  CUresult e = bytes <= kSmallBytes ? take_small(context, *device, all, sharing, out)
+                                    : map_block(all, *device, sharing, out);
+  if (e == CUDA_SUCCESS) all_[out] = {out, bytes, context, *device, ++last_id_, 0, false, sharing};
   return e;
 }
 
 CUresult Memory::allocate_for_code(u64 owner, u64 bytes, CUdevice device, u64 context, u64 &base) {
   std::lock_guard lock(mutex_);
   u64 all = rounded(bytes, kBlockBytes);
-  CUresult e = map_block(all, device, base);
+  CUresult e = map_block(all, device, Sharing::None, base);
   if (e == CUDA_SUCCESS) of_code_[owner] = {base, all, context, device, false};
   return e;
 }
@@ -121,7 +134,7 @@ void Memory::release_of_code(u64 owner) {
   std::lock_guard lock(mutex_);
   auto found = of_code_.find(owner);
   if (found == of_code_.end()) return;
-  unmap_block(found->second.base, found->second.bytes);
+  unmap_block(found->second.base, found->second.bytes, Sharing::None);
   of_code_.erase(found);
 }
 
@@ -133,12 +146,12 @@ void Memory::set_context_of_code(u64 owner, u64 context) {
 // A shared block that has become free as a whole is given back.
 void Memory::give(const Allocation &a) {
   u64 bytes = reserved(a.bytes), block = a.base / kBlockBytes * kBlockBytes;
-  if (a.bytes > kSmallBytes) return unmap_block(a.base, bytes);
-  auto &blocks = small_[a.context];
+  if (a.bytes > kSmallBytes) return unmap_block(a.base, bytes, a.sharing);
+  auto &blocks = small_[{a.context, a.sharing}];
   Spans &free = blocks[block];
   free.give(a.base, bytes);
   if (!free.holds(block, kBlockBytes)) return;
-  unmap_block(block, kBlockBytes);
+  unmap_block(block, kBlockBytes, a.sharing);
   blocks.erase(block);
 }
 
@@ -158,13 +171,13 @@ void Memory::release_all(u64 context) {
     if (of_it && i->second.owner == 0) give(i->second);
     i = of_it ? all_.erase(i) : std::next(i);
   }
-  small_.erase(context);
+  std::erase_if(small_, [&](const auto &blocks) { return blocks.first.first == context; });
 }
 
 void Memory::add_placed(u64 base, u64 bytes, u64 context, u64 owner) {
   CUdevice device = ledger().device_of(context).value_or(0);
   std::lock_guard lock(mutex_);
-  all_.try_emplace(base, Allocation{base, bytes, context, device, ++last_id_, owner, false});
+  all_.try_emplace(base, Allocation{base, bytes, context, device, ++last_id_, owner, false, {}});
 }
 
 void Memory::forget_of(u64 owner) {
@@ -184,12 +197,14 @@ bool Memory::exclude(u64 base, bool excluded) {
 std::vector<Memory::Block> Memory::blocks() const {
   std::lock_guard lock(mutex_);
   std::vector<Block> all;
-  for (const auto &[context, blocks] : small_)
+  for (const auto &[key, blocks] : small_)
     for (const auto &[base, free] : blocks)
-      all.push_back({base, kBlockBytes, context, ledger().device_of(context).value_or(0), false});
+      all.push_back({base, kBlockBytes, key.first, ledger().device_of(key.first).value_or(0),
+                     key.second != Sharing::None});
   for (const auto &[base, a] : all_)
     if (a.owner == 0 && a.bytes > kSmallBytes)
-      all.push_back({base, reserved(a.bytes), a.context, a.device, a.excluded});
+      all.push_back({base, reserved(a.bytes), a.context, a.device,
+                     a.excluded || a.sharing != Sharing::None});
   for (const auto &[owner, block] : of_code_) all.push_back(block);
   return all;
 }

@@ -2,7 +2,8 @@
 //
 // Device memory of the program. Addresses are cut from one arena, which is reserved here, without
 // access, as well as on the device: so an address of the device is none of the host's, and a
-// program that follows one faults. Physical memory is put behind blocks of 2 MiB. Allocations of at
+// program that follows one faults. Only memory that both share (shared_memory.h) has pages of the host
+// there, too. Physical memory is put behind blocks of 2 MiB. Allocations of at
 // most half a block share blocks, so most of them cost no round trip.
 #pragma once
 
@@ -16,6 +17,15 @@
 
 namespace ckpt::remote::cuda {
 
+// What the host has of an allocation.
+enum class Sharing : u8 {
+  None,
+  Managed,  // managed memory, at the same address
+  Mapped,   // page-locked memory, at the same address
+  Apart,    // page-locked memory, elsewhere
+};
+inline bool is_at_same_address(Sharing s) { return s == Sharing::Managed || s == Sharing::Mapped; }
+
 struct Allocation {
   u64 base = 0, bytes = 0;
   u64 context = 0;
@@ -23,11 +33,12 @@ struct Allocation {
   u64 id = 0;
   u64 owner = 0;          // the code that the variable belongs to; 0: memory of the arena
   bool excluded = false;  // its contents need not be saved
+  Sharing sharing = Sharing::None;
 };
 
 class Memory {
  public:
-  CUresult allocate(u64 context, u64 bytes, u64 &out);
+  CUresult allocate(u64 context, u64 bytes, u64 &out, Sharing sharing = Sharing::None);
   // The work that may use it has ended. False: no allocation of the arena begins there.
   bool release(u64 base);
   // Of a context that has ended.
@@ -61,21 +72,24 @@ class Memory {
 
  private:
   CUresult open_arena();
-  CUresult map_block(u64 bytes, CUdevice device, u64 &base);
-  void unmap_block(u64 base, u64 bytes);
-  CUresult take_small(u64 context, CUdevice device, u64 bytes, u64 &base);
+  CUresult map_block(u64 bytes, CUdevice device, Sharing sharing, u64 &base);
+  void unmap_block(u64 base, u64 bytes, Sharing sharing);
+  CUresult take_small(u64 context, CUdevice device, u64 bytes, Sharing sharing, u64 &base);
   void give(const Allocation &a);
 
   mutable std::mutex mutex_;
   u64 arena_ = 0, arena_bytes_ = 0;
   Spans free_;  // of the arena
-  // Blocks with small allocations, by context and address.
-  std::map<u64, std::map<u64, Spans>> small_;
+  // Blocks with small allocations, by address.
+  std::map<std::pair<u64, Sharing>, std::map<u64, Spans>> small_;  // by context
   std::map<u64, Allocation> all_;
   std::map<u64, Block> of_code_;  // by owner
   u64 last_id_ = 0;
 };
 
 Memory &memory();
+
+// Waits until no kernel of the context uses memory that is to be freed.
+CUresult settle(u64 context);
 
 }  // namespace ckpt::remote::cuda

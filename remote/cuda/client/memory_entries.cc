@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/host_memory.h"
-#include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -15,16 +15,6 @@ CUresult allocate(CUdeviceptr *out, u64 bytes) {
   CUresult e = memory().allocate(current_context(), bytes, base);
   if (e == CUDA_SUCCESS) *out = base;
   return e;
-}
-
-CUresult allocate_on_host(void **out, size_t bytes, unsigned flags) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  if (!out || bytes == 0 || flags > 7) return CUDA_ERROR_INVALID_VALUE;
-  if (current_context() == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (flags & CU_MEMHOSTALLOC_DEVICEMAP)
-    return refuse("cuMemHostAlloc with CU_MEMHOSTALLOC_DEVICEMAP",
-                  "the device cannot reach memory of this node");
-  return host_memory().allocate(bytes, flags, out);
 }
 
 template <class T>
@@ -44,6 +34,9 @@ CUresult device_attribute(const Allocation &a, CUpointer_attribute what, u64 p, 
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(out, a.bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED: return put(out, 1u);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return put(out, unsigned{a.sharing == Sharing::Managed});
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      return a.sharing == Sharing::Managed ? put(out, p) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return put(out, 0u);
     default: return CUDA_ERROR_INVALID_VALUE;
@@ -55,24 +48,25 @@ CUresult host_attribute(const HostRange &r, CUpointer_attribute what, u64 p, voi
     case CU_POINTER_ATTRIBUTE_CONTEXT: return put(out, r.context);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return put(out, unsigned{CU_MEMORYTYPE_HOST});
     case CU_POINTER_ATTRIBUTE_HOST_POINTER: return put(out, p);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      return r.device ? put(out, r.device + (p - r.base)) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(out, r.base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(out, r.bytes);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return put(out, int{ledger().device_of(r.context).value_or(0)});
+    case CU_POINTER_ATTRIBUTE_MAPPED: return put(out, unsigned{r.device != 0});
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return put(out, 0u);
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
-// Kernels may still use the memory, in any stream of its context.
+}  // namespace
+
 CUresult settle(u64 context) {
   Bytes none;
   return note_error(link().ask(number(Op::Settle), context, {}, &none));
 }
-
-}  // namespace
 
 CUresult entry_cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) { return allocate(out, bytes); }
 
@@ -92,7 +86,9 @@ CUresult entry_cuMemFree_v2(CUdeviceptr p) {
   if (p == 0) return CUDA_SUCCESS;
   std::optional<Allocation> a = memory().find(p);
   if (!a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
+  if (a->sharing == Sharing::Mapped) return CUDA_ERROR_INVALID_VALUE;
   CUresult e = settle(a->context);
+  shared_memory().end(p);
   return memory().release(p) ? e : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -128,49 +124,11 @@ CUresult entry_cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   return e;
 }
 
-CUresult entry_cuMemAllocHost_v2(void **out, size_t bytes) {
-  return allocate_on_host(out, bytes, 0);
-}
-
-CUresult entry_cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
-  return allocate_on_host(out, bytes, flags);
-}
-
-CUresult entry_cuMemFreeHost(void *p) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  std::optional<HostRange> r = host_memory().find(number_of(p));
-  if (!r || r->base != number_of(p)) return CUDA_ERROR_INVALID_VALUE;
-  CUresult e = settle(r->context);
-  CUresult freed = host_memory().remove(number_of(p), false);
-  return e != CUDA_SUCCESS ? e : freed;
-}
-
-CUresult entry_cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (flags & ~unsigned{CU_MEMHOSTREGISTER_PORTABLE})
-    return refuse("cuMemHostRegister with flags", "the device cannot reach memory of this node");
-  return host_memory().add_registered(number_of(p), bytes, flags);
-}
-
-CUresult entry_cuMemHostUnregister(void *p) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  return host_memory().remove(number_of(p), true);
-}
-
-CUresult entry_cuMemHostGetFlags(unsigned *flags, void *p) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  std::optional<HostRange> r = host_memory().find(number_of(p));
-  if (!flags || !r) return CUDA_ERROR_INVALID_VALUE;
-  *flags = r->flags;
-  return CUDA_SUCCESS;
-}
-
 CUresult entry_cuPointerGetAttribute(void *out, CUpointer_attribute what, CUdeviceptr p) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  if (std::optional<Allocation> a = memory().find(p)) return device_attribute(*a, what, p, out);
   if (std::optional<HostRange> r = host_memory().find(p)) return host_attribute(*r, what, p, out);
+  if (std::optional<Allocation> a = memory().find(p)) return device_attribute(*a, what, p, out);
   return CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -11,10 +11,10 @@
 #include "remote/cuda/client/contents.h"
 #include "remote/cuda/client/event_times.h"
 #include "remote/cuda/client/gate.h"
-#include "remote/cuda/client/memory.h"
 #include "remote/cuda/client/quiesce.h"
 #include "remote/cuda/client/replay.h"
 #include "remote/cuda/client/requirements.h"
+#include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -55,6 +55,7 @@ class RemoteCuda final : public agent::Participant {
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
     gate().close();
     CKPT_CHECK(quiesce_devices(deadline));
+    CKPT_CHECK(shared_memory().settle());
     devices_ = read_devices();
     return {};
   }
@@ -86,7 +87,10 @@ class RemoteCuda final : public agent::Participant {
     if (!link().parked()) return;
     if (Result<> r = link().abandon(agent::session_socket()); !r) log::warn("{}", r.error().what);
   }
-  Result<> attach_again() override { return link().reopen(agent::session_socket()); }
+  Result<> attach_again() override {
+    CKPT_CHECK(link().reopen(agent::session_socket()));
+    return shared_memory().keep();
+  }
 
   Result<> attach(const std::string &session) override {
     Result<> r = make_again(session);
@@ -100,6 +104,7 @@ class RemoteCuda final : public agent::Participant {
   void resume() override {
     attached_ = false;
     link().resume();
+    shared_memory().resume();
     gate().open();
   }
 
@@ -117,6 +122,7 @@ class RemoteCuda final : public agent::Participant {
     ledger().forget_shapes();
     CKPT_CHECK(memory().make_again());
     CKPT_CHECK(replay_ledger(compiled_));
+    CKPT_CHECK(shared_memory().make_again());
     use_event_times();
     return {};
   }

@@ -98,7 +98,17 @@ bool DeviceMemory::holds(u64 address, u64 bytes) const {
   if (placed != placed_.begin() &&
       address + bytes <= std::prev(placed)->first + std::prev(placed)->second.bytes)
     return true;
-  // Neighbouring parts of the arena may hold one allocation.
+  return maps_locked(address, bytes);
+}
+
+bool DeviceMemory::maps(u64 address, u64 bytes) const {
+  if (bytes > kMostBytes || address > UINT64_MAX - bytes) return false;
+  std::lock_guard lock(mutex_);
+  return maps_locked(address, bytes);
+}
+
+// Neighbouring parts of the arena may hold one allocation.
+bool DeviceMemory::maps_locked(u64 address, u64 bytes) const {
   for (u64 at = address, end = address + bytes;;) {
     auto part = mapped_.upper_bound(at);
     if (part == mapped_.begin()) return false;

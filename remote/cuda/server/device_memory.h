@@ -30,6 +30,8 @@ class DeviceMemory {
   void forget_of(u64 owner);
   // Whether all of these bytes are the program's device memory.
   bool holds(u64 address, u64 bytes) const;
+  // Whether they are all in mapped parts of the arena.
+  bool maps(u64 address, u64 bytes) const;
 
  private:
   struct Placed {
@@ -38,6 +40,7 @@ class DeviceMemory {
   };
   void give_back(u64 bytes) { (void)ask_(-static_cast<i64>(bytes)); }
   CUresult map_physical(u64 base, u64 bytes, CUdevice device);
+  bool maps_locked(u64 address, u64 bytes) const;
   bool in_arena(u64 base, u64 bytes) const;
 
   Ask ask_;

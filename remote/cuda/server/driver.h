@@ -35,6 +35,7 @@ namespace ckpt::remote::cuda {
   X(cuLaunchKernel, PFN_cuLaunchKernel_v4000)              \
   X(cuLaunchKernelEx, PFN_cuLaunchKernelEx_v11060)         \
   X(cuLaunchHostFunc, PFN_cuLaunchHostFunc_v10000)         \
+  X(cuStreamCreate, PFN_cuStreamCreate_v2000)              \
   X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)    \
   X(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)     \
   X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)     \

@@ -19,7 +19,9 @@ CUresult op_map(Call &c) {
 
 CUresult op_unmap(Call &c) {
   u64 base = c.in.get<u64>(), bytes = c.in.get<u64>();
-  return c.in.done() ? c.server.memory.unmap(base, bytes) : c.reject();
+  if (!c.in.done()) return c.reject();
+  c.server.mirrors.end_within(base, bytes);
+  return c.server.memory.unmap(base, bytes);
 }
 
 CUresult op_settle(Call &c) {

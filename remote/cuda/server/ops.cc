@@ -32,6 +32,10 @@ std::array<Handler, kOps> ops() {
   set(Op::HostCall, op_host_call);
   set(Op::Settle, op_settle);
   set(Op::Idle, op_idle);
+  set(Op::Mirror, op_mirror);
+  set(Op::EndMirror, op_end_mirror);
+  set(Op::Push, op_push);
+  set(Op::Fetch, op_fetch);
   return all;
 }
 

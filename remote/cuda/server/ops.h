@@ -27,6 +27,11 @@ CUresult op_write_box(Call &c);
 CUresult op_read_box(Call &c);
 CUresult op_copy_box(Call &c);
 
+CUresult op_mirror(Call &c);
+CUresult op_end_mirror(Call &c);
+CUresult op_push(Call &c);
+CUresult op_fetch(Call &c);
+
 // The driver's stream of a number.
 CUresult stream_of(Call &c, u64 number, CUstream &out);
 

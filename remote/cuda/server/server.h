@@ -21,6 +21,7 @@
 #include "remote/cuda/server/host_calls.h"
 #include "remote/cuda/server/lane.h"
 #include "remote/cuda/server/layouts.h"
+#include "remote/cuda/server/mirrors.h"
 #include "remote/cuda/server/output.h"
 
 namespace ckpt::remote::cuda {
@@ -35,6 +36,7 @@ class Server {
   DeviceMemory memory;
   CodeParts code;
   HostCalls host_calls;
+  Mirrors mirrors;
   Layouts layouts{objects};
   Output output;
 

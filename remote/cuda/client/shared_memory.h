@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that the program shares with a device of another node: managed memory, and page-locked
+// memory that is mapped. shared_memory.cc says how.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "remote/cuda/client/memory.h"
+#include "remote/cuda/zero_pages.h"
+
+namespace ckpt::remote::cuda {
+
+class SharedMemory {
+ public:
+  // Host and device begin to share the allocation `device`. `host`: where the program has it.
+  CUresult begin(const Allocation &device, u64 host);
+  // `host`: as in begin(). False: nothing shared begins there.
+  bool end(u64 host);
+  // Of a context that has ended.
+  void end_all(u64 context);
+  // The device's address of these bytes of the host; 0: they are not shared.
+  u64 on_device(u64 host, u64 bytes) const;
+
+  // Before work is sent that may use the memory, in this stream. The device gets what the program
+  // has changed.
+  CUresult before_work(u64 stream);
+  // The program has waited for a stream, or for kAllStreams, or only for an event: it sees what the
+  // device has changed.
+  static constexpr u64 kAllStreams = ~u64{0}, kEvent = ~u64{1};
+  CUresult after_wait(u64 stream);
+  // Whether any of these bytes of the device is shared.
+  bool uses(u64 device, u64 bytes) const;
+
+  // Runs a host function, which may use the memory while its stream waits.
+  void run_host_function(const std::function<void()> &function);
+
+  // With the gate closed and the devices idle: the host's memory is what counts.
+  Result<> settle();
+  // On another server: both sides begin with zeros, so the next work sends all.
+  Result<> make_again();
+  // The program runs on with the server that it had, unless make_again() has failed meanwhile.
+  Result<> keep();
+  void resume() { begun_again_ = false; }
+
+ private:
+  struct Shared {
+    u64 device = 0, bytes = 0;
+    u64 context = 0;
+    bool managed = false;
+    ZeroPages then;  // as it was when both sides were equal
+  };
+  static CUresult mirror(const Shared &s);
+  CUresult push(bool wait);
+  CUresult push_changes(u64 host, Shared &s, Writer &message, bool wait);
+  CUresult fetch();
+  Result<> take_changes(ByteView frame);
+  std::pair<const u64, Shared> *holding(u64 device, u64 bytes);
+  void lend(bool to_device);
+  void set_access(u64 begin, u64 end) const;
+  bool resolve_fault(u64 address);
+  static bool on_fault(u64 address);
+
+  // Checked by every launch and wait.
+  std::atomic<bool> any_{false};
+  mutable std::mutex mutex_;
+  std::map<u64, Shared> all_;  // by the host's address
+  std::map<u64, u64> by_device_;  // the host's address, by the device's
+  std::set<u64> streams_;      // with work that the program has not waited for
+  bool lent_ = false;          // the device has the managed memory; the host has no access
+  int host_functions_ = 0;     // that run now
+  bool begun_again_ = false;
+};
+
+SharedMemory &shared_memory();
+
+}  // namespace ckpt::remote::cuda
