@@ -100,8 +100,8 @@ TEST_CASE("put() works in any order and from any thread, and calls done() once")
 
 TEST_CASE("offsets that an agent merely names cost no memory beyond what an index can list") {
   TempFolder tmp;
+  Bytes byte(1);  // outlives the writer, whose threads read it
   auto writer = must(ImageWriter::create(tmp / "image", {}));
-  Bytes byte(1);
   Result<> put;
   int streams = 0;
   for (; put && streams < 64; ++streams) {
