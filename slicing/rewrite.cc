@@ -238,7 +238,7 @@ Result<Rewritten> rewrite(std::string_view ptx) {
   CKPT_TRY(Outline outline, outline_of(ptx));
   if (outline.launches) return fail("its kernels launch kernels");
   CKPT_TRY(fatbin::CodeFacts facts, fatbin::facts_of_ptx(ptx));
-  return Rewriter(ptx, std::move(outline), std::move(facts)).run();
+  return Rewriter(ptx, std::move(outline), facts).run();
 }
 
 }  // namespace ckpt::slicing

@@ -19,8 +19,8 @@ namespace {
 struct ContextTable {
   struct Access {
     CUcontext accessor, owner;  // the first may use the memory of the second
-    // NOLINTNEXTLINE(modernize-use-nullptr): a false report of clang-tidy 14 for defaulted
-    // comparisons
+    // clang-tidy 14 reports defaulted comparisons by mistake.
+    // NOLINTNEXTLINE(modernize-use-nullptr)
     auto operator<=>(const Access &) const = default;
   };
   std::mutex mutex;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where two copies of the same memory differ. Memory that the program shares with a device has one
-// copy on each side, and each side keeps a second one, as it was when both sides were last equal. So
-// each side knows what has changed on it, and only that travels.
+// copy on each side, and each side keeps a second one, as it was when both sides were last equal.
+// So each side knows what has changed on it, and only that travels.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,8 @@ void for_each_change(const std::byte *now, const std::byte *then, u64 bytes, u64
   if (end > begin) f(begin, end - begin);
 }
 
-// The gap where the other side does not write at the same time: a range costs about as much as this.
+// The gap where the other side does not write at the same time: a range costs about as much as
+// this.
 inline constexpr u32 kWideGap = 64;
 
 }  // namespace ckpt::remote::cuda

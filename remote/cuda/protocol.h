@@ -79,7 +79,8 @@ enum class Op : u16 {
   EndMirror,  // {u64 base}
   // {n × {u64 address, blob}}: what the program has changed there
   Push,
-  // {u32 gap (changes.h)}: what the device has changed, in frames CudaData: {n × {u64 address, blob}}
+  // {u32 gap (changes.h)}: what the device has changed, in frames CudaData: {n × {u64 address,
+  // blob}}
   Fetch,
   Last,
 };

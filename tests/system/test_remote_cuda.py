@@ -76,6 +76,11 @@ def test_the_driver_api_and_the_runtime_answer_as_natively(nodes):
     same_as_natively(nodes, "remote_variables.cu")
 
 
+def test_memory_of_host_and_device_answers_as_natively(nodes):
+    """Managed, mapped and registered memory, in turns and from host functions."""
+    same_as_natively(nodes, "remote_shared.cu", 2)
+
+
 def test_errors_are_reported_as_natively(nodes):
     for what in ("assert", "values"):
         same_as_natively(nodes, "errors.cu", what)
@@ -89,7 +94,9 @@ def test_a_per_thread_default_stream(nodes):
 @pytest.mark.full
 @pytest.mark.parametrize("source, arguments", [("errors.cu", ("recursion",)), ("errors.cu", ("deadlock",)),
                                                ("errors.cu", ("trap",)), ("errors.cu", ("misaligned",)),
-                                               ("remote_calls.cu", ())])
+                                               ("remote_calls.cu", ()), ("remote_shared.cu", ()),
+                                               *((f"{name}.cu", ()) for name in ("kernels", "language", "differential", "accesses",
+                                                                                 "launches", "hopper", "matrices"))])
 def test_more_programs_answer_as_natively(nodes, source, arguments):
     same_as_natively(nodes, source, *arguments, host=nodes.server.tls)
 
@@ -104,9 +111,7 @@ def test_random_calls_of_several_threads(nodes):
 
 
 REFUSED = [("driver.cc", "cuMemGetAllocationGranularity"), ("textures.cu", "cuArray3DCreate_v2"), ("entries.cu", "cuArray3DCreate_v2"),
-           ("linking.cc", "cuLinkCreate_v2"), ("streams.cu", "CU_MEMHOSTALLOC_DEVICEMAP"), ("kernels.cu", "cuMemAllocManaged"),
-           ("language.cu", "cuMemAllocManaged"), ("differential.cu", "cuMemAllocManaged"), ("accesses.cu", "cuMemAllocManaged"),
-           ("launches.cu", "cuMemAllocManaged"), ("hopper.cu", "cuMemAllocManaged"), ("matrices.cu", "cuMemAllocManaged")]
+           ("linking.cc", "cuLinkCreate_v2")]
 
 
 @pytest.mark.parametrize("source, entry", [REFUSED[0], *(pytest.param(*r, marks=pytest.mark.full) for r in REFUSED[1:])])

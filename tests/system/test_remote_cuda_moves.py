@@ -109,6 +109,22 @@ def test_the_program_continues_on_its_server_after_a_dump(nodes):
     moved.finish()
 
 
+def test_memory_of_host_and_device_moves(nodes):
+    """Managed, mapped and registered memory: in place, as an image, and with a dump that leaves it running."""
+    moved = Moved(nodes, source="remote_shared.cu")
+    moved.move("cuda:1")
+    moved.step()
+    moved.move(nodes.device(nodes.server.tls, 1))
+    moved.step()
+    nodes.ckpt.dump(moved.job.pid, "running", "--leave-running")
+    moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image")
+    assert moved.job.wait() == 85
+    here = nodes.ckpt.restore("image", "--device", "cuda:0")
+    moved.step(here)
+    moved.finish(here)
+
+
 def refused(moved, device):
     code, errors = moved.call("ckpt-restore", "--device", device, "--resume")
     assert code != 0

@@ -88,15 +88,19 @@ CUresult load_module(CUmodule *out, const void *code) {
   return e;
 }
 
+std::optional<PlacedVariable> placed_in(u64 owner, const char *name) {
+  std::optional<PlacedVariable> placed = placed_variable(owner, name);
+  // The module of a library (cuLibraryGetModule).
+  return placed ? placed : placed_variable(ledger().owner_of(owner), name);
+}
+
 CUresult variable(u64 owner, const char *name, CUdeviceptr *out, size_t *bytes) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!name || (!out && !bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult e = initialise_placed_variables(); e != CUDA_SUCCESS) return e;
-  std::optional<PlacedVariable> placed = placed_variable(owner, name);
-  // The module of a library (cuLibraryGetModule).
-  if (!placed) placed = placed_variable(ledger().owner_of(owner), name);
-  if (placed) {
-    memory().add_placed(placed->address, placed->bytes, placed->context, owner);
+  if (std::optional<PlacedVariable> placed = placed_in(owner, name)) {
+    memory().add_placed(placed->address, placed->bytes, placed->context, owner,
+                        placed->managed ? Sharing::Managed : Sharing::None);
     if (out) *out = placed->address;
     if (bytes) *bytes = placed->bytes;
     return CUDA_SUCCESS;
@@ -107,10 +111,17 @@ CUresult variable(u64 owner, const char *name, CUdeviceptr *out, size_t *bytes) 
   if (e != CUDA_SUCCESS) return e;
   Reader r(reply);
   u64 p = r.get<u64>(), n = r.get<u64>();
-  memory().add_placed(p, n, current_context(), owner);
+  memory().add_placed(p, n, current_context(), owner, Sharing::None);
   if (out) *out = p;
   if (bytes) *bytes = n;
   return e;
+}
+
+std::string why_with_driver(u64 library) {
+  for (const Ledger::Object &o : ledger().objects(Kind::Library))
+    if (o.number == library && o.code)
+      return "the driver places the variables of this code: " + o.code->why_not_placed();
+  return "there is no such library";
 }
 
 // The names of functions, which the program has given itself.
@@ -178,6 +189,14 @@ CUresult entry_cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule m,
 
 CUresult entry_cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary l, const char *name) {
   return variable(number_of(l), name, out, bytes);
+}
+
+CUresult entry_cuLibraryGetManaged(CUdeviceptr *out, size_t *bytes, CUlibrary l, const char *name) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!name || (!out && !bytes)) return CUDA_ERROR_INVALID_VALUE;
+  std::optional<PlacedVariable> placed = placed_in(number_of(l), name);
+  if (!placed) return refuse("cuLibraryGetManaged", why_with_driver(number_of(l)).c_str());
+  return placed->managed ? variable(number_of(l), name, out, bytes) : CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult entry_cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) {

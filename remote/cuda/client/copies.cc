@@ -24,7 +24,8 @@ CUresult send_piece(u64 to, ByteView bytes, Order order, bool one_way) {
 
 // A copy or fill between memory that both sides share needs what the program has changed there.
 CUresult before_copy(u64 to, u64 from, u64 bytes, Order order) {
-  bool uses = shared_memory().uses(to, to ? bytes : 0) || shared_memory().uses(from, from ? bytes : 0);
+  bool uses =
+      shared_memory().uses(to, to ? bytes : 0) || shared_memory().uses(from, from ? bytes : 0);
   return uses ? shared_memory().before_work(order.stream) : CUDA_SUCCESS;
 }
 

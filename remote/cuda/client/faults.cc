@@ -28,8 +28,8 @@ void pass_on(int signal, siginfo_t *info, void *context) {
 
 void handle(int signal, siginfo_t *info, void *context) {
   int error = errno;
-  bool resolved = info->si_code == SEGV_ACCERR &&
-                  resolve_fault(reinterpret_cast<u64>(info->si_addr));
+  bool resolved =
+      info->si_code == SEGV_ACCERR && resolve_fault(reinterpret_cast<u64>(info->si_addr));
   errno = error;
   if (!resolved) pass_on(signal, info, context);
 }

@@ -7,7 +7,8 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-// The device gets a copy of this page-locked memory. `sharing`: Mapped, which sets `host`, or Apart.
+// The device gets a copy of this page-locked memory. `sharing`: Mapped, which sets `host`, or
+// Apart.
 CUresult share(u64 bytes, Sharing sharing, u64 &host, u64 &device) {
   u64 context = current_context();
   if (CUresult e = memory().allocate(context, bytes, device, sharing); e != CUDA_SUCCESS) return e;

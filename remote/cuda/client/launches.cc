@@ -139,8 +139,8 @@ namespace {
 
 CUresult call_host(CUstream stream, Link::HostFunction function) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  u64 token = link().expect_host_call(
-      [f = std::move(function)] { shared_memory().run_host_function(f); });
+  u64 token =
+      link().expect_host_call([f = std::move(function)] { shared_memory().run_host_function(f); });
   Writer w;
   CUresult e = ask(Op::HostCall, w.put(token).put(number_of(stream)));
   if (e != CUDA_SUCCESS) link().forget_host_call(token);

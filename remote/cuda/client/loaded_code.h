@@ -42,6 +42,7 @@ class LoadedCode {
 
   fatbin::Form form() const { return form_; }
   const std::vector<CodePart> &parts() const { return parts_; }
+  const std::string &why_not_placed() const { return why_not_placed_; }
   // Read from the code the first time, which may take most of a second for large libraries.
   const CodeNeeds &needs() const;
 

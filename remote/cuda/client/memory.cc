@@ -73,14 +73,23 @@ CUresult Memory::open_arena() {
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::map_block(u64 bytes, CUdevice device, Sharing sharing, u64 &base) {
+CUresult Memory::take_addresses(u64 bytes, u64 &base) {
   if (arena_ == 0)
     if (CUresult e = open_arena(); e != CUDA_SUCCESS) return e;
   std::optional<u64> at = free_.take(bytes, kBlockBytes);
-  if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
+  base = at.value_or(0);
+  return at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult Memory::map_block(u64 bytes, CUdevice device, Sharing sharing, u64 &base) {
+  if (CUresult e = take_addresses(bytes, base); e != CUDA_SUCCESS) return e;
+  return map_at(base, bytes, device, sharing);
+}
+
+// The addresses are given back if there is no memory.
+CUresult Memory::map_at(u64 base, u64 bytes, CUdevice device, Sharing sharing) {
   Writer w;
-  CUresult e = ask(Op::Map, w.put(*at).put(bytes).put(i32{device}));
-  base = *at;
+  CUresult e = ask(Op::Map, w.put(base).put(bytes).put(i32{device}));
   if (e != CUDA_SUCCESS) {
     free_.give(base, bytes);
   } else if (is_at_same_address(sharing) && !change_here(base, bytes, true)) {
@@ -122,11 +131,24 @@ CUresult Memory::allocate(u64 context, u64 bytes, u64 &out, Sharing sharing) {
   return e;
 }
 
-CUresult Memory::allocate_for_code(u64 owner, u64 bytes, CUdevice device, u64 context, u64 &base) {
+CUresult Memory::allocate_for_code(u64 owner, u64 bytes, u64 managed_bytes, CUdevice device,
+                                   u64 context, u64 &base) {
   std::lock_guard lock(mutex_);
-  u64 all = rounded(bytes, kBlockBytes);
-  CUresult e = map_block(all, device, Sharing::None, base);
-  if (e == CUDA_SUCCESS) of_code_[owner] = {base, all, context, device, false};
+  u64 plain = rounded(bytes, kBlockBytes), managed = rounded(managed_bytes, kBlockBytes);
+  if (CUresult e = take_addresses(plain + managed, base); e != CUDA_SUCCESS) return e;
+  CUresult e = plain ? map_at(base, plain, device, Sharing::None) : CUDA_SUCCESS;
+  if (e != CUDA_SUCCESS) {
+    if (managed) free_.give(base + plain, managed);
+    return e;
+  }
+  if (managed) e = map_at(base + plain, managed, device, Sharing::Managed);
+  if (e != CUDA_SUCCESS) {
+    if (plain) unmap_block(base, plain, Sharing::None);
+    return e;
+  }
+  std::vector<Block> &all = of_code_[owner];
+  if (plain) all.push_back({base, plain, context, device, false});
+  if (managed) all.push_back({base + plain, managed, context, device, true});
   return e;
 }
 
@@ -134,13 +156,15 @@ void Memory::release_of_code(u64 owner) {
   std::lock_guard lock(mutex_);
   auto found = of_code_.find(owner);
   if (found == of_code_.end()) return;
-  unmap_block(found->second.base, found->second.bytes, Sharing::None);
+  for (const Block &b : found->second)
+    unmap_block(b.base, b.bytes, b.excluded ? Sharing::Managed : Sharing::None);
   of_code_.erase(found);
 }
 
 void Memory::set_context_of_code(u64 owner, u64 context) {
   std::lock_guard lock(mutex_);
-  if (auto found = of_code_.find(owner); found != of_code_.end()) found->second.context = context;
+  if (auto found = of_code_.find(owner); found != of_code_.end())
+    for (Block &b : found->second) b.context = context;
 }
 
 // A shared block that has become free as a whole is given back.
@@ -174,10 +198,11 @@ void Memory::release_all(u64 context) {
   std::erase_if(small_, [&](const auto &blocks) { return blocks.first.first == context; });
 }
 
-void Memory::add_placed(u64 base, u64 bytes, u64 context, u64 owner) {
+void Memory::add_placed(u64 base, u64 bytes, u64 context, u64 owner, Sharing sharing) {
   CUdevice device = ledger().device_of(context).value_or(0);
   std::lock_guard lock(mutex_);
-  all_.try_emplace(base, Allocation{base, bytes, context, device, ++last_id_, owner, false, {}});
+  all_.try_emplace(base,
+                   Allocation{base, bytes, context, device, ++last_id_, owner, false, sharing});
 }
 
 void Memory::forget_of(u64 owner) {
@@ -203,9 +228,9 @@ std::vector<Memory::Block> Memory::blocks() const {
                      key.second != Sharing::None});
   for (const auto &[base, a] : all_)
     if (a.owner == 0 && a.bytes > kSmallBytes)
-      all.push_back({base, reserved(a.bytes), a.context, a.device,
-                     a.excluded || a.sharing != Sharing::None});
-  for (const auto &[owner, block] : of_code_) all.push_back(block);
+      all.push_back(
+          {base, reserved(a.bytes), a.context, a.device, a.excluded || a.sharing != Sharing::None});
+  for (const auto &[owner, blocks] : of_code_) all.insert(all.end(), blocks.begin(), blocks.end());
   return all;
 }
 

@@ -2,9 +2,9 @@
 //
 // Device memory of the program. Addresses are cut from one arena, which is reserved here, without
 // access, as well as on the device: so an address of the device is none of the host's, and a
-// program that follows one faults. Only memory that both share (shared_memory.h) has pages of the host
-// there, too. Physical memory is put behind blocks of 2 MiB. Allocations of at
-// most half a block share blocks, so most of them cost no round trip.
+// program that follows one faults. Only memory that both share (shared_memory.h) has pages of the
+// host there, too. Physical memory is put behind blocks of 2 MiB. Allocations of at most half a
+// block share blocks, so most of them cost no round trip.
 #pragma once
 
 #include <map>
@@ -43,12 +43,14 @@ class Memory {
   bool release(u64 base);
   // Of a context that has ended.
   void release_all(u64 context);
-  // Parts of the arena for the variables of the code `owner`. `context`: 0 if they are of none yet.
-  CUresult allocate_for_code(u64 owner, u64 bytes, CUdevice device, u64 context, u64 &base);
+  // A part of the arena for the variables of the code `owner`, and one behind it for those that are
+  // managed. `context`: 0 if they are of none yet.
+  CUresult allocate_for_code(u64 owner, u64 bytes, u64 managed_bytes, CUdevice device, u64 context,
+                             u64 &base);
   void release_of_code(u64 owner);
   void set_context_of_code(u64 owner, u64 context);
   // A variable of the code `owner`, of which the program has got the address.
-  void add_placed(u64 base, u64 bytes, u64 context, u64 owner);
+  void add_placed(u64 base, u64 bytes, u64 context, u64 owner, Sharing sharing);
   void forget_of(u64 owner);
 
   std::optional<Allocation> find(u64 address) const;
@@ -72,7 +74,9 @@ class Memory {
 
  private:
   CUresult open_arena();
+  CUresult take_addresses(u64 bytes, u64 &base);
   CUresult map_block(u64 bytes, CUdevice device, Sharing sharing, u64 &base);
+  CUresult map_at(u64 base, u64 bytes, CUdevice device, Sharing sharing);
   void unmap_block(u64 base, u64 bytes, Sharing sharing);
   CUresult take_small(u64 context, CUdevice device, u64 bytes, Sharing sharing, u64 &base);
   void give(const Allocation &a);
@@ -83,7 +87,7 @@ class Memory {
   // Blocks with small allocations, by address.
   std::map<std::pair<u64, Sharing>, std::map<u64, Spans>> small_;  // by context
   std::map<u64, Allocation> all_;
-  std::map<u64, Block> of_code_;  // by owner
+  std::map<u64, std::vector<Block>> of_code_;  // by owner
   u64 last_id_ = 0;
 };
 

@@ -33,8 +33,7 @@ CUresult device_attribute(const Allocation &a, CUpointer_attribute what, u64 p, 
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(out, a.base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(out, a.bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED: return put(out, 1u);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return put(out, unsigned{a.sharing == Sharing::Managed});
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(out, unsigned{a.sharing == Sharing::Managed});
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       return a.sharing == Sharing::Managed ? put(out, p) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -86,7 +85,7 @@ CUresult entry_cuMemFree_v2(CUdeviceptr p) {
   if (p == 0) return CUDA_SUCCESS;
   std::optional<Allocation> a = memory().find(p);
   if (!a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
-  if (a->sharing == Sharing::Mapped) return CUDA_ERROR_INVALID_VALUE;
+  if (a->sharing == Sharing::Mapped || a->owner != 0) return CUDA_ERROR_INVALID_VALUE;
   CUresult e = settle(a->context);
   shared_memory().end(p);
   return memory().release(p) ? e : CUDA_ERROR_INVALID_VALUE;

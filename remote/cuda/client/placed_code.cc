@@ -4,13 +4,14 @@
 #include <atomic>
 
 #include "remote/cuda/client/copies.h"
-#include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
 
 struct PlacedCode {
   u64 base = 0, bytes = 0;
+  u64 managed_begin = 0;  // bytes: there is no managed variable
   u64 constant_bytes = 0;
   u64 context = 0;  // 0: a library that no context has used
   CUdevice device = 0;
@@ -29,12 +30,25 @@ Table &table() {
   return *kTable;
 }
 
+// The host's pages get the values of managed variables, and the next launch sends them.
+CUresult write_managed_values(const PlacedCode &code) {
+  u64 base = code.base + code.managed_begin, bytes = code.bytes - code.managed_begin;
+  Allocation a{base, bytes, code.context, code.device, 0, 0, false, Sharing::Managed};
+  if (CUresult e = shared_memory().begin(a, base); e != CUDA_SUCCESS) return e;
+  std::memset(reinterpret_cast<void *>(base), 0, bytes);
+  for (const auto &[offset, value] : code.initial)
+    if (offset >= code.managed_begin)
+      std::memcpy(reinterpret_cast<void *>(code.base + offset), value.data(), value.size());
+  return CUDA_SUCCESS;
+}
+
 // Waits, so that kernels of all streams come later.
 CUresult write_initial_values(const PlacedCode &code) {
-  send_zeros(code.base, code.bytes, code.context);
+  if (code.managed_begin > 0) send_zeros(code.base, code.managed_begin, code.context);
   for (const auto &[offset, bytes] : code.initial)
-    send_bytes(code.base + offset, bytes, code.context);
-  return note_error(link().ask(number(Op::Settle), code.context, {}));
+    if (offset < code.managed_begin) send_bytes(code.base + offset, bytes, code.context);
+  CUresult e = note_error(link().ask(number(Op::Settle), code.context, {}));
+  return e == CUDA_SUCCESS && code.managed_begin < code.bytes ? write_managed_values(code) : e;
 }
 
 // The only device that the program sees: a library's variables are on all devices.
@@ -55,10 +69,12 @@ Result<FixedCode> place_code(const FixedVariables &variables, u64 owner) {
     code.context = current_context();
     code.device = ledger().device_of(code.context).value_or(0);
   }
-  CUresult e =
-      memory().allocate_for_code(owner, variables.bytes(), code.device, code.context, code.base);
-  if (e != CUDA_SUCCESS) return device_failure("there is no device memory for its variables", e);
   code.bytes = variables.bytes();
+  code.managed_begin = variables.managed_begin();
+  CUresult e =
+      memory().allocate_for_code(owner, code.managed_begin, code.bytes - code.managed_begin,
+                                 code.device, code.context, code.base);
+  if (e != CUDA_SUCCESS) return device_failure("there is no device memory for its variables", e);
   Result<FixedCode> fixed = variables.at(code.base);
   if (fixed) {
     code.initial = std::move(fixed->initial);
@@ -75,7 +91,12 @@ Result<FixedCode> place_code(const FixedVariables &variables, u64 owner) {
 void end_placed_code(u64 owner) {
   Table &t = table();
   std::lock_guard lock(t.mutex);
-  if (t.all.erase(owner) != 0) memory().release_of_code(owner);
+  auto found = t.all.find(owner);
+  if (found == t.all.end()) return;
+  const PlacedCode &code = found->second;
+  if (code.managed_begin < code.bytes) shared_memory().end(code.base + code.managed_begin);
+  t.all.erase(found);
+  memory().release_of_code(owner);
 }
 
 void code_ended(u64 number) {
@@ -91,7 +112,7 @@ std::optional<PlacedVariable> placed_variable(u64 owner, std::string_view name) 
   auto place = code->second.places.find(name);
   if (place == code->second.places.end()) return {};
   return PlacedVariable{code->second.base + place->second.offset, place->second.bytes,
-                        code->second.context};
+                        code->second.context, place->second.managed};
 }
 
 u64 placed_constant_bytes(u64 number) {

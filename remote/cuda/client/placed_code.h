@@ -14,6 +14,7 @@ namespace ckpt::remote::cuda {
 
 struct PlacedVariable {
   u64 address, bytes, context;
+  bool managed;
 };
 
 // Allocates memory for the variables, and returns the code that names their addresses. `owner` is

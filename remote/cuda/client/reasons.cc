@@ -21,7 +21,6 @@ constexpr Reason kReasons[] = {
     {"cuSurf", "textures and surfaces are not carried to other nodes"},
     {"cuArray", "arrays for textures are not carried to other nodes"},
     {"cuMipmappedArray", "arrays for textures are not carried to other nodes"},
-    {"cuLibraryGetManaged", "managed variables are not carried to other nodes"},
     {"cuMemPrefetch", "batches of them are not carried to other nodes"},
     {"cuIpc", "memory cannot be shared with another process"},
     {"cuMemExport", "memory cannot be shared with another process"},

@@ -12,10 +12,10 @@
 //   print(a[1])
 //
 // CUDA allows this. A device without concurrent access to managed memory
-// (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0, which programs are told here) gets the memory
-// with a launch, and the host gets it back when it waits for the device (CUDA programming guide,
-// "Coherency and Concurrency"). Mapped page-locked memory needs a wait before the host reads, too;
-// but the host may write to one part of it while a kernel reads another one.
+// (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0, which programs are told here) gets the
+// memory with a launch, and the host gets it back when it waits for the device (CUDA programming
+// guide, "Coherency and Concurrency"). Mapped page-locked memory needs a wait before the host
+// reads, too; but the host may write to one part of it while a kernel reads another one.
 //
 // Both sides find their own changes by comparing with a second copy (changes.h). That needs no
 // access rights and no signals, and so works for memory that the kernel writes to, as read(2) does.
@@ -25,6 +25,11 @@
 // While the device has managed memory, the host's pages are without access. A program that touches
 // them without having waited faults, and the handler waits and fetches on its behalf: it is slow,
 // but it reads what it would read on its own node. (A system call fails with EFAULT instead.)
+//
+// A kernel that waits for mapped memory while it runs sees the program's changes with the program's
+// next call that launches, waits or asks. Ranges of at most 8 bytes arrive last, since they may be
+// what says that the others are complete; among themselves they have no order. What a kernel writes
+// is seen after a wait, not while it runs.
 //
 // Cost: a launch behind a wait compares all managed memory once, each launch all mapped memory, and
 // each wait behind a launch compares all of both on the device's node, which a device sends there
@@ -165,10 +170,10 @@ CUresult SharedMemory::push_changes(u64 host, Shared &s, Writer &message, bool w
   return e;
 }
 
-CUresult SharedMemory::push(bool wait) {
+CUresult SharedMemory::push(Which which, bool wait) {
   Writer message;
   for (auto &[host, s] : all_) {
-    if (s.managed && lent_) continue;
+    if (s.managed && (lent_ || which == Which::Mapped)) continue;
     if (CUresult e = push_changes(host, s, message, wait); e != CUDA_SUCCESS) return e;
   }
   return CUDA_SUCCESS;
@@ -211,10 +216,16 @@ CUresult SharedMemory::fetch() {
 CUresult SharedMemory::before_work(u64 stream) {
   if (!any_.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
   std::lock_guard lock(mutex_);
-  CUresult e = push(false);
+  CUresult e = push(Which::All);
   streams_.insert(known_as(stream));
   if (host_functions_ == 0) lend(true);
   return e;
+}
+
+CUresult SharedMemory::before_wait() {
+  if (!any_.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
+  std::lock_guard lock(mutex_);
+  return streams_.empty() ? CUDA_SUCCESS : push(Which::Mapped);
 }
 
 CUresult SharedMemory::after_wait(u64 stream) {
@@ -240,7 +251,7 @@ void SharedMemory::run_host_function(const std::function<void()> &function) {
   function();
   std::lock_guard lock(mutex_);
   host_functions_--;
-  (void)push(true);
+  (void)push(Which::All, true);
   if (host_functions_ == 0 && !streams_.empty()) lend(true);
 }
 

@@ -29,6 +29,9 @@ class SharedMemory {
   // Before work is sent that may use the memory, in this stream. The device gets what the program
   // has changed.
   CUresult before_work(u64 stream);
+  // Before the program waits or asks: a kernel may wait for mapped memory that the program has
+  // changed.
+  CUresult before_wait();
   // The program has waited for a stream, or for kAllStreams, or only for an event: it sees what the
   // device has changed.
   static constexpr u64 kAllStreams = ~u64{0}, kEvent = ~u64{1};
@@ -55,7 +58,8 @@ class SharedMemory {
     ZeroPages then;  // as it was when both sides were equal
   };
   static CUresult mirror(const Shared &s);
-  CUresult push(bool wait);
+  enum class Which : u8 { All, Mapped };
+  CUresult push(Which which, bool wait = false);
   CUresult push_changes(u64 host, Shared &s, Writer &message, bool wait);
   CUresult fetch();
   Result<> take_changes(ByteView frame);
@@ -68,11 +72,11 @@ class SharedMemory {
   // Checked by every launch and wait.
   std::atomic<bool> any_{false};
   mutable std::mutex mutex_;
-  std::map<u64, Shared> all_;  // by the host's address
+  std::map<u64, Shared> all_;     // by the host's address
   std::map<u64, u64> by_device_;  // the host's address, by the device's
-  std::set<u64> streams_;      // with work that the program has not waited for
-  bool lent_ = false;          // the device has the managed memory; the host has no access
-  int host_functions_ = 0;     // that run now
+  std::set<u64> streams_;         // with work that the program has not waited for
+  bool lent_ = false;             // the device has the managed memory; the host has no access
+  int host_functions_ = 0;        // that run now
   bool begun_again_ = false;
 };
 

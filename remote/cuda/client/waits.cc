@@ -7,29 +7,32 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-CUresult after(CUresult waited, u64 stream) {
-  return waited == CUDA_SUCCESS ? shared_memory().after_wait(stream) : waited;
+template <class F>
+CUresult around(u64 stream, F wait) {
+  if (CUresult e = shared_memory().before_wait(); e != CUDA_SUCCESS) return e;
+  CUresult e = wait();
+  return e == CUDA_SUCCESS ? shared_memory().after_wait(stream) : e;
 }
 
 }  // namespace
 
 CUresult entry_cuCtxSynchronize() {
-  return after(ask_cuCtxSynchronize(), SharedMemory::kAllStreams);
+  return around(SharedMemory::kAllStreams, [&] { return ask_cuCtxSynchronize(); });
 }
 CUresult entry_cuCtxSynchronize_v2(CUcontext context) {
-  return after(ask_cuCtxSynchronize_v2(context), SharedMemory::kEvent);
+  return around(SharedMemory::kEvent, [&] { return ask_cuCtxSynchronize_v2(context); });
 }
 CUresult entry_cuStreamSynchronize(CUstream stream) {
-  return after(ask_cuStreamSynchronize(stream), number_of(stream));
+  return around(number_of(stream), [&] { return ask_cuStreamSynchronize(stream); });
 }
 CUresult entry_cuStreamQuery(CUstream stream) {
-  return after(ask_cuStreamQuery(stream), number_of(stream));
+  return around(number_of(stream), [&] { return ask_cuStreamQuery(stream); });
 }
 CUresult entry_cuEventSynchronize(CUevent event) {
-  return after(ask_cuEventSynchronize(event), SharedMemory::kEvent);
+  return around(SharedMemory::kEvent, [&] { return ask_cuEventSynchronize(event); });
 }
 CUresult entry_cuEventQuery(CUevent event) {
-  return after(ask_cuEventQuery(event), SharedMemory::kEvent);
+  return around(SharedMemory::kEvent, [&] { return ask_cuEventQuery(event); });
 }
 
 }  // namespace ckpt::remote::cuda

@@ -16,7 +16,7 @@ u64 rounded(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
 
 // Strings and the like, which kernels only read, stay with the driver: its printf may look there.
 bool may_be_placed(const DeclaredVariable &v) {
-  return !v.managed && !v.reference && !fatbin::is_compiler_generated(v.name) &&
+  return !v.reference && !fatbin::is_compiler_generated(v.name) &&
          v.name != fatbin::kDeviceRuntimeMarker;
 }
 
@@ -91,7 +91,7 @@ Result<> FixedVariables::collect() {
       }
     }
   for (const auto &[name, d] : defined_)
-    if (may_be_placed(*d.variable)) places_[name] = {0, d.variable->bytes};
+    if (may_be_placed(*d.variable)) places_[name] = {0, d.variable->bytes, d.variable->managed};
   return {};
 }
 
@@ -120,7 +120,15 @@ void FixedVariables::leave_what_has_other_addresses() {
 }
 
 void FixedVariables::choose_offsets() {
+  append(false);
+  bool any = std::ranges::any_of(places_, [](const auto &p) { return p.second.managed; });
+  managed_begin_ = bytes_ = any ? rounded(bytes_, kPartBytes) : bytes_;
+  append(true);
+}
+
+void FixedVariables::append(bool managed) {
   for (auto &[name, place] : places_) {
+    if (place.managed != managed) continue;
     place.offset =
         rounded(bytes_, std::max(defined_.find(name)->second.variable->alignment, kLeastAlignment));
     bytes_ = place.offset + place.bytes;

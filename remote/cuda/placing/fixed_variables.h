@@ -25,13 +25,17 @@ class FixedVariables {
  public:
   struct Place {
     u64 offset, bytes;
+    bool managed = false;
   };
+  // Managed variables begin at a multiple of this, behind all others.
+  static constexpr u64 kPartBytes = 2u << 20;
 
   // The parts of `image` are its containers, or one text of PTX; it must outlive the object. An
   // error says why its variables stay where the driver places them.
   static Result<FixedVariables> find(const fatbin::Image &image);
 
-  u64 bytes() const { return bytes_; }  // 0: no variable is placed
+  u64 bytes() const { return bytes_; }                  // 0: no variable is placed
+  u64 managed_begin() const { return managed_begin_; }  // bytes(): there is none
   // A function of which a kernel takes the address; "" if there is none. Another driver gives it
   // another address.
   const std::string &taken_function() const { return taken_function_; }
@@ -63,6 +67,7 @@ class FixedVariables {
   Result<> collect();
   void leave_what_has_other_addresses();
   void choose_offsets();
+  void append(bool managed);
   bool is_placed(const DeclaredVariable &v) const;
   bool names_placed(const Unit &unit) const;
   Result<Bytes> rewritten(const Unit &unit, u64 base) const;
@@ -75,7 +80,7 @@ class FixedVariables {
   std::map<std::string, Definition, std::less<>> defined_;
   std::map<std::string, Place, std::less<>> places_;
   bool constants_ = true;  // all constants are placed
-  u64 bytes_ = 0;
+  u64 bytes_ = 0, managed_begin_ = 0;
   std::string taken_function_;
 };
 

@@ -11,6 +11,7 @@ namespace {
 
 // Neighbouring ranges are read by one copy: a program may have thousands of small ones.
 constexpr u64 kNearBytes = 4096;
+constexpr u64 kFlagBytes = 8;
 
 }  // namespace
 
@@ -57,10 +58,12 @@ std::byte *Mirrors::copy_of(u64 address, u64 bytes) {
   return at < copy.bytes() && bytes <= copy.bytes() - at ? copy.data() + at : nullptr;
 }
 
-CUresult Mirrors::write(u64 context, std::span<const Range> ranges) {
+// Flags last: a kernel may wait for one, and then read the rest.
+CUresult Mirrors::write(u64 context, std::span<Range> ranges) {
   std::lock_guard lock(mutex_);
   CUstream stream = nullptr;
   CUresult e = open_stream(context, stream);
+  std::ranges::stable_partition(ranges, [](const Range &r) { return r.bytes.size() > kFlagBytes; });
   for (const Range &r : ranges) {
     std::byte *copy = copy_of(r.address, r.bytes.size());
     if (!copy) return CUDA_ERROR_INVALID_VALUE;

@@ -29,7 +29,7 @@ class Mirrors {
     u64 address;
     ByteView bytes;
   };
-  CUresult write(u64 context, std::span<const Range> ranges);
+  CUresult write(u64 context, std::span<Range> ranges);
   // What the device has changed in any range since both sides were equal.
   using Changed = std::function<void(u64 address, ByteView bytes)>;
   CUresult read(u64 context, u64 gap, const Changed &changed);
@@ -41,7 +41,7 @@ class Mirrors {
   CUresult read_together(CUstream stream, u64 first, u64 last, u64 gap, const Changed &changed);
 
   std::mutex mutex_;
-  std::map<u64, ZeroPages> all_;  // by address
+  std::map<u64, ZeroPages> all_;     // by address
   std::map<u64, CUstream> streams_;  // by context
 };
 

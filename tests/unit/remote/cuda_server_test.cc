@@ -161,6 +161,39 @@ TEST_CASE("only mapped memory can be written, and its bytes are counted") {
   CHECK(p.hang_up());
 }
 
+TEST_CASE("only mapped memory can be shared, and what was shared ends with it") {
+  Program p;
+  p.call(op(Op::Arena), range(0, 1ull << 40).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  p.call(op(Op::Map), range(kArena, kBlock).put(i32{0}).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  auto share = [&](u64 at, u64 bytes) {
+    p.call(op(Op::Mirror), range(at, bytes).bytes());
+    return p.reply();
+  };
+  auto push = [&](u64 at, size_t bytes) {
+    Bytes data(bytes);
+    p.call(op(Op::Push), Writer().put(at).blob(data).bytes());
+    return p.reply();
+  };
+  CHECK(push(kArena, 4) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(share(reinterpret_cast<u64>(&p), 8) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(share(kArena + kBlock - 8, 16) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(share(kArena, 1ull << 60) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(share(kArena + 512, 1000) == CUDA_SUCCESS);
+  CHECK(share(kArena + 512, 1000) == CUDA_SUCCESS);  // zeros again
+  CHECK(share(kArena + 600, 4) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(share(kArena, 600) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(push(kArena + 512, 1000) == CUDA_SUCCESS);
+  CHECK(push(kArena + 513, 1000) == CUDA_ERROR_INVALID_VALUE);
+  p.call(op(Op::Fetch), Writer().put(u32{0}).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  p.call(op(Op::Unmap), range(kArena, kBlock).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  CHECK(push(kArena + 512, 4) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(p.hang_up());
+}
+
 TEST_CASE("a number that the server has not given out leads nowhere") {
   Program p;
   constexpr u16 kStreamQuery = 123;
