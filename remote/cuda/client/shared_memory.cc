@@ -77,6 +77,7 @@ CUresult SharedMemory::begin(const Allocation &device, u64 host) {
   if (CUresult e = mirror(s); e != CUDA_SUCCESS) return e;
   if (s.managed) watch_faults(on_fault);
   if (s.managed) set_access(host, host + s.bytes);
+  if (!s.managed) mapped_++;
   by_device_[s.device] = host;
   all_[host] = std::move(s);
   any_ = true;
@@ -90,17 +91,23 @@ bool SharedMemory::end(u64 host) {
   Writer w;
   w.put(found->second.device);
   link().send(number(Op::EndMirror), found->second.context, {w.bytes()});
-  by_device_.erase(found->second.device);
-  all_.erase(found);
-  any_ = !all_.empty();
+  forget(found);
   return true;
 }
 
+// The server has forgotten them with the context.
 void SharedMemory::end_all(u64 context) {
   std::lock_guard lock(mutex_);
-  std::erase_if(all_, [&](const auto &s) { return s.second.context == context; });
-  std::erase_if(by_device_, [&](const auto &d) { return !all_.contains(d.second); });
+  for (auto i = all_.begin(); i != all_.end();)
+    i = i->second.context == context ? forget(i) : std::next(i);
+}
+
+SharedMemory::Table::iterator SharedMemory::forget(Table::iterator i) {
+  if (!i->second.managed) mapped_--;
+  by_device_.erase(i->second.device);
+  i = all_.erase(i);
   any_ = !all_.empty();
+  return i;
 }
 
 u64 SharedMemory::on_device(u64 host, u64 bytes) const {
@@ -171,6 +178,7 @@ CUresult SharedMemory::push_changes(u64 host, Shared &s, Writer &message, bool w
 }
 
 CUresult SharedMemory::push(Which which, bool wait) {
+  if (mapped_ == 0 && (lent_ || which == Which::Mapped)) return CUDA_SUCCESS;
   Writer message;
   for (auto &[host, s] : all_) {
     if (s.managed && (lent_ || which == Which::Mapped)) continue;
@@ -204,8 +212,7 @@ Result<> SharedMemory::take_changes(ByteView frame) {
 // With the pages of the host accessible.
 CUresult SharedMemory::fetch() {
   if (all_.empty()) return CUDA_SUCCESS;
-  bool exact = streams_.size() > 1 || host_functions_ > 0 ||
-               std::ranges::any_of(all_, [](const auto &s) { return !s.second.managed; });
+  bool exact = streams_.size() > 1 || host_functions_ > 0 || mapped_ > 0;
   Writer w;
   w.put(exact ? u32{0} : kWideGap);
   Link::TakeData take = [this](ByteView frame) { return take_changes(frame); };

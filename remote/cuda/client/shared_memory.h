@@ -57,7 +57,9 @@ class SharedMemory {
     bool managed = false;
     ZeroPages then;  // as it was when both sides were equal
   };
+  using Table = std::map<u64, Shared>;  // by the host's address
   static CUresult mirror(const Shared &s);
+  Table::iterator forget(Table::iterator i);
   enum class Which : u8 { All, Mapped };
   CUresult push(Which which, bool wait = false);
   CUresult push_changes(u64 host, Shared &s, Writer &message, bool wait);
@@ -72,8 +74,9 @@ class SharedMemory {
   // Checked by every launch and wait.
   std::atomic<bool> any_{false};
   mutable std::mutex mutex_;
-  std::map<u64, Shared> all_;     // by the host's address
+  Table all_;
   std::map<u64, u64> by_device_;  // the host's address, by the device's
+  size_t mapped_ = 0;             // how many are not managed
   std::set<u64> streams_;         // with work that the program has not waited for
   bool lent_ = false;             // the device has the managed memory; the host has no access
   int host_functions_ = 0;        // that run now
