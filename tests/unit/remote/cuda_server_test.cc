@@ -11,55 +11,15 @@
 #include <thread>
 
 #include "common/ipc/unix_socket.h"
+#include "tests/unit/remote/agreeing_driver.h"
 
 using namespace ckpt;
 using namespace ckpt::remote;
 using namespace ckpt::remote::cuda;
+using namespace ckpt::remote::cuda::test;
 
-namespace {
-
-constexpr u64 kArena = 0x2000'0000'0000, kBlock = 2u << 20;
-
-template <class F>
-struct Agrees;
-template <class... A>
-struct Agrees<CUresult (*)(A...)> {
-  static CUresult call(A...) { return CUDA_SUCCESS; }
-};
-
-CUresult reserve(CUdeviceptr *out, size_t, size_t, CUdeviceptr at, unsigned long long) {
-  *out = at ? at : kArena;
-  return CUDA_SUCCESS;
-}
-
-// What a copy of the program would write to; the test fails where it is no device memory.
-CUresult copy_to_device(CUdeviceptr to, const void *, size_t n, CUstream) {
-  CHECK(to >= kArena);
-  CHECK(to + n <= kArena + (1ull << 40));
-  return CUDA_SUCCESS;
-}
-
-CUresult no_parameters(CUkernel, size_t, size_t *, size_t *) { return CUDA_ERROR_INVALID_VALUE; }
-
-Driver make_driver() {
-  Driver d{};
-#define X(symbol, type) d.symbol = &Agrees<type>::call;
-  CKPT_SERVER_CALLS(X)
-#undef X
-  d.cuMemAddressReserve = reserve;
-  d.cuMemcpyHtoDAsync_v2 = copy_to_device;
-  d.cuKernelGetParamInfo = no_parameters;
-  for (void *&entry : d.entries) entry = reinterpret_cast<void *>(&Agrees<CUresult (*)()>::call);
-  return d;
-}
-
-}  // namespace
-
-// In place of server/driver.cc.
-const Driver &ckpt::remote::cuda::driver() {
-  static const Driver kDriver = make_driver();
-  return kDriver;
-}
+// The test fails where a copy of the program would write to what is no device memory.
+void test::copied_elsewhere() { FAIL("a copy to memory that is not the program's"); }
 
 namespace {
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A driver that agrees to everything, in place of remote/cuda/server/driver.cc; included by one
+// source of a program.
+#pragma once
+
+#include "remote/cuda/server/driver.h"
+
+namespace ckpt::remote::cuda {
+namespace test {
+
+constexpr u64 kArena = 0x2000'0000'0000, kArenaBytes = 1ull << 40, kBlock = 2u << 20;
+
+// A copy to the device has gone to another address; the program defines what then happens.
+void copied_elsewhere();
+
+template <class F>
+struct Agrees;
+template <class... A>
+struct Agrees<CUresult (*)(A...)> {
+  static CUresult call(A...) { return CUDA_SUCCESS; }
+};
+
+inline CUresult reserve(CUdeviceptr *out, size_t, size_t, CUdeviceptr at, unsigned long long) {
+  *out = at ? at : kArena;
+  return CUDA_SUCCESS;
+}
+
+inline CUresult copy_to_device(CUdeviceptr to, const void *, size_t n, CUstream) {
+  if (to < kArena || to + n > kArena + kArenaBytes) copied_elsewhere();
+  return CUDA_SUCCESS;
+}
+
+inline CUresult no_parameters(CUkernel, size_t, size_t *, size_t *) {
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+inline Driver make_driver() {
+  Driver d{};
+#define X(symbol, type) d.symbol = &Agrees<type>::call;
+  CKPT_SERVER_CALLS(X)
+#undef X
+  d.cuMemAddressReserve = reserve;
+  d.cuMemcpyHtoDAsync_v2 = copy_to_device;
+  d.cuKernelGetParamInfo = no_parameters;
+  for (void *&entry : d.entries) entry = reinterpret_cast<void *>(&Agrees<CUresult (*)()>::call);
+  return d;
+}
+
+}  // namespace test
+
+const Driver &driver() {
+  static const Driver kDriver = test::make_driver();
+  return kDriver;
+}
+
+}  // namespace ckpt::remote::cuda
