@@ -76,6 +76,14 @@ def test_the_driver_api_and_the_runtime_answer_as_natively(nodes):
     same_as_natively(nodes, "remote_variables.cu")
 
 
+def test_graphs_and_stream_capture(nodes):
+    """Built, recorded, changed, copied and launched, and what is wrong. `rules`: where the software device allows
+    more than NVIDIA's documentation, that is what counts."""
+    same_as_natively(nodes, "remote_graphs.cu")
+    job = nodes.start("remote_graphs.cu", "rules", device=nodes.device())
+    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
+
+
 def test_errors_are_reported_as_natively(nodes):
     for what in ("assert", "values"):
         same_as_natively(nodes, "errors.cu", what)

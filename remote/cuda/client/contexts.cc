@@ -42,6 +42,9 @@ CUresult device_of(u64 context, CUdevice *out) {
 
 u64 current_context() { return stack().empty() ? 0 : stack().back(); }
 
+InContext::InContext(u64 context) { stack().push_back(context); }
+InContext::~InContext() { stack().pop_back(); }
+
 CUresult entry_cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {
   CUresult e = ask_cuCtxCreate_v2(out, flags, device);
   if (e != CUDA_SUCCESS) return e;

@@ -78,4 +78,8 @@ class Memory {
 
 Memory &memory();
 
+// Waits for the work of the context. Memory can be given back then: kernels could use it in any
+// stream.
+CUresult settle(u64 context);
+
 }  // namespace ckpt::remote::cuda

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/graphs/capture.h"
+#include "remote/cuda/client/graphs/graph_memory.h"
 #include "remote/cuda/client/host_memory.h"
 #include "remote/cuda/client/memory.h"
 
@@ -66,13 +68,12 @@ CUresult host_attribute(const HostRange &r, CUpointer_attribute what, u64 p, voi
   }
 }
 
-// Kernels may still use the memory, in any stream of its context.
+}  // namespace
+
 CUresult settle(u64 context) {
   Bytes none;
   return note_error(link().ask(number(Op::Settle), context, {}, &none));
 }
-
-}  // namespace
 
 CUresult entry_cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) { return allocate(out, bytes); }
 
@@ -93,6 +94,7 @@ CUresult entry_cuMemFree_v2(CUdeviceptr p) {
   std::optional<Allocation> a = memory().find(p);
   if (!a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
   CUresult e = settle(a->context);
+  if (free_graph_memory(p)) return e;
   return memory().release(p) ? e : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -110,6 +112,7 @@ CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevic
 CUresult entry_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
   u64 number = number_of(stream);
   if (number > kSpecialStreams && !ledger().lives(number)) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_capturing(stream)) return capture_allocation(stream, bytes, out);
   return allocate(out, bytes);
 }
 
@@ -121,10 +124,11 @@ CUresult entry_cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryP
 
 CUresult entry_cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (is_capturing(stream)) return capture_free(stream, p);
   std::optional<Allocation> a = memory().find(p);
   if (!a || a->base != p || a->owner != 0) return CUDA_ERROR_INVALID_VALUE;
   CUresult e = entry_cuStreamSynchronize(stream);
-  memory().release(p);
+  if (!free_graph_memory(p)) memory().release(p);
   return e;
 }
 
