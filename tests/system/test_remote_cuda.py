@@ -80,6 +80,8 @@ def test_graphs_and_stream_capture(nodes):
     """Built, recorded, changed, copied and launched, and what is wrong. `rules`: where the software device allows
     more than NVIDIA's documentation, that is what counts."""
     same_as_natively(nodes, "remote_graphs.cu")
+    same_as_natively(nodes, "streams.cu", "graphs")
+    same_as_natively(nodes, "entries.cu", "graphs")
     job = nodes.start("remote_graphs.cu", "rules", device=nodes.device())
     assert job.wait() == 0 and "PASSED" in job.text, job.error_text
 
