@@ -237,7 +237,7 @@ struct PerThread<Fn> {
   inline constexpr type ask_##symbol = &Ended<n, type>::call; \
   std::remove_pointer_t<type> entry_##symbol;
 #define HANDED_WAIT(n, symbol, type) HANDED(n, symbol, type)
-#define HANDED_SENT(n, symbol, type)                        \
+#define HANDED_SENT(n, symbol, type)                          \
   inline constexpr type send_##symbol = &Sent<n, type>::call; \
   std::remove_pointer_t<type> entry_##symbol;
 #define OURS(symbol, type) std::remove_pointer_t<type> entry_##symbol;

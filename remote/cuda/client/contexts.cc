@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "remote/cuda/client/client.h"
+#include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/memory.h"
 #include "remote/cuda/client/placed_code.h"
 
@@ -25,6 +26,7 @@ bool is_context(CUcontext c) {
 // The context has ended or is empty again.
 void end_contents_of(u64 context) {
   if (context == 0) return;
+  forget_captures_of(context);
   memory().release_all(context);
   for (u64 ended : ledger().end_all_of(context)) code_ended(ended);
   end_placed_variables_of(context);

@@ -63,8 +63,7 @@ CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
 CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (bytes == 0) return CUDA_SUCCESS;
-  if (is_capturing(order.stream))
-    return capture_copy(order.stream, !order.async, to, from, bytes);
+  if (is_capturing(order.stream)) return capture_copy(order.stream, !order.async, to, from, bytes);
   Writer w;
   w.put(to).put(from).put(bytes).put(order.stream).put(u8{order.async});
   bool certain = memory().holds(to, bytes) && memory().holds(from, bytes);

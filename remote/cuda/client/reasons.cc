@@ -14,9 +14,11 @@ struct Reason {
 // docs/REMOTE.md has this list, too.
 constexpr Reason kReasons[] = {
     {"cuGraphConditional", "a graph is executed node by node, so nothing can decide on the device"},
-    {"cuGraphAddBatchMemOp", "waits for and writes of single values are not carried to other nodes"},
+    {"cuGraphAddBatchMemOp",
+     "waits for and writes of single values are not carried to other nodes"},
     {"cuGraphBatchMemOp", "waits for and writes of single values are not carried to other nodes"},
-    {"cuGraphExecBatchMemOp", "waits for and writes of single values are not carried to other nodes"},
+    {"cuGraphExecBatchMemOp",
+     "waits for and writes of single values are not carried to other nodes"},
     {"cuGraphAddExternalSemaphores", "semaphores cannot be shared with another API"},
     {"cuGraphExternalSemaphores", "semaphores cannot be shared with another API"},
     {"cuGraphExecExternalSemaphores", "semaphores cannot be shared with another API"},

@@ -25,6 +25,10 @@ CUresult invalidate(Recording &r, CUresult e) {
   return e;
 }
 
+bool takes_part(const Recording &r, u64 context) {
+  return std::ranges::any_of(r.parts, [&](const auto &p) { return p.second.context == context; });
+}
+
 template <class Parameters>
 CUresult append_made(u64 stream, CUgraphNodeType type, const Parameters &p) {
   NewWork work;
@@ -78,7 +82,8 @@ CUresult capture_allocation(CUstream stream, u64 bytes, CUdeviceptr *out) {
 
 CUresult capture_free(CUstream stream, CUdeviceptr p) {
   if (!is_graph_memory(p)) return CUDA_ERROR_INVALID_VALUE;
-  return append(number_of(stream), CU_GRAPH_NODE_TYPE_MEM_FREE, std::make_shared<Work>(FreeWork{p}));
+  return append(number_of(stream), CU_GRAPH_NODE_TYPE_MEM_FREE,
+                std::make_shared<Work>(FreeWork{p}));
 }
 
 CUresult capture_copy(u64 stream, bool waits, const CUDA_MEMCPY3D &p) {
@@ -107,6 +112,8 @@ std::optional<CUresult> captured_record(CUevent event, CUstream stream, bool as_
       recordings().forget_event(event);
     else if (r->invalid)
       result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    else if (r->parts[key].context != ledger().context_of(number_of(event)))
+      result = CUDA_ERROR_INVALID_HANDLE;
     else if (as_node)
       result = r->append(key, CU_GRAPH_NODE_TYPE_EVENT_RECORD, std::move(work), nullptr);
     else
@@ -168,9 +175,7 @@ CUresult check_context(u64 context) {
   return with_graphs([&](Live &) {
     CUresult result = CUDA_SUCCESS;
     for (const std::shared_ptr<Recording> &r : recordings().all())
-      if (std::ranges::any_of(r->parts,
-                              [&](const auto &p) { return p.second.context == context; }))
-        result = invalidate(*r, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+      if (takes_part(*r, context)) result = invalidate(*r, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return result;
   });
 }
@@ -191,10 +196,16 @@ void forget_capturing_stream(CUstream stream) {
     std::shared_ptr<Recording> r = recordings().of(key);
     if (!r) return CUDA_SUCCESS;
     r->invalid = true;
-    if (r->origin != key) return CUDA_SUCCESS;
-    recordings().end(*r);
-    r->graph->capturing = false;
-    if (r->own_graph) all.end(r->graph);
+    if (r->origin == key) recordings().abandon(all, *r);
+    return CUDA_SUCCESS;
+  });
+}
+
+void forget_captures_of(u64 context) {
+  if (!captures_exist.load(std::memory_order_relaxed)) return;
+  (void)with_graphs([&](Live &all) {
+    for (const std::shared_ptr<Recording> &r : recordings().all())
+      if (takes_part(*r, context)) recordings().abandon(all, *r);
     return CUDA_SUCCESS;
   });
 }

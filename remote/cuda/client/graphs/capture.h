@@ -49,5 +49,6 @@ CUresult check_context(u64 context);
 // These have ended.
 void forget_captured_event(CUevent event);
 void forget_capturing_stream(CUstream stream);
+void forget_captures_of(u64 context);
 
 }  // namespace ckpt::remote::cuda

@@ -18,9 +18,9 @@ CUresult begin(Live &all, u64 stream, Graph *g, const std::vector<Edge> &last,
   if (recordings().of(key)) return CUDA_ERROR_ILLEGAL_STATE;
   auto r = std::make_shared<Recording>();
   r->own_graph = !g;
-  if (!g) g = reinterpret_cast<Graph *>(all.publish(std::make_shared<Graph>()));
-  g->capturing = true;
-  r->graph = g;
+  r->graph = g ? g->shared_from_this() : std::make_shared<Graph>();
+  r->graph->capturing = true;
+  if (!g) all.publish(r->graph);
   r->id = ++last_id;
   r->thread = thread_number();
   r->mode = mode;
@@ -40,12 +40,12 @@ CUresult end(Live &all, Recording &r, CUgraph *out) {
   CUresult e = r.invalid      ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                : r.unjoined() ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                               : CUDA_SUCCESS;
+  if (e != CUDA_SUCCESS) {
+    recordings().abandon(all, r);
+    return e;
+  }
   recordings().end(r);
-  r.graph->capturing = false;
-  if (e == CUDA_SUCCESS)
-    *out = handle(r.graph);
-  else if (r.own_graph)
-    all.end(r.graph);
+  *out = handle(r.graph.get());
   return e;
 }
 
@@ -77,7 +77,7 @@ void write_info(const Recording &r, Recording::Part &p, const Info &out) {
     p.last_data.push_back(e.data);
   }
   if (out.id) *out.id = r.id;
-  if (out.graph) *out.graph = handle(r.graph);
+  if (out.graph) *out.graph = handle(r.graph.get());
   if (out.nodes) *out.nodes = p.last_nodes.data();
   if (out.data) *out.data = p.last_data.data();
   if (out.count) *out.count = p.last.size();
@@ -121,8 +121,7 @@ CUresult update_last(CUstream stream, const CUgraphNode *nodes, const CUgraphEdg
 
 CUresult entry_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   if (CUresult e = check_begin(number_of(stream), mode); e != CUDA_SUCCESS) return e;
-  return with_graphs(
-      [&](Live &all) { return begin(all, number_of(stream), nullptr, {}, mode); });
+  return with_graphs([&](Live &all) { return begin(all, number_of(stream), nullptr, {}, mode); });
 }
 CUresult entry_cuStreamBeginCapture(CUstream stream) {
   return entry_cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);

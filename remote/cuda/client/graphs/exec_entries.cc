@@ -104,9 +104,9 @@ CUresult entry_cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigne
     ExecutableGraph *e = all.exec(exec);
     const Node *original = all.node(node);
     Node *n = e && original ? e->find(*original) : nullptr;
-    bool possible = n && (n->type == CU_GRAPH_NODE_TYPE_KERNEL ||
-                          n->type == CU_GRAPH_NODE_TYPE_MEMSET ||
-                          n->type == CU_GRAPH_NODE_TYPE_MEMCPY);
+    bool possible =
+        n && (n->type == CU_GRAPH_NODE_TYPE_KERNEL || n->type == CU_GRAPH_NODE_TYPE_MEMSET ||
+              n->type == CU_GRAPH_NODE_TYPE_MEMCPY);
     if (!possible) return CUDA_ERROR_INVALID_VALUE;
     n->enabled = enabled != 0;
     e->changed();

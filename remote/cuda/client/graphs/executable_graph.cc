@@ -35,7 +35,9 @@ void append_objects(Plan &plan, const Graph &g) {
 }  // namespace
 
 bool can_be_ordered(const Graph &g) {
-  auto has_order = [](const auto &n) { return !n.second->child || can_be_ordered(*n.second->child); };
+  auto has_order = [](const auto &n) {
+    return !n.second->child || can_be_ordered(*n.second->child);
+  };
   return g.in_order() && std::ranges::all_of(g.nodes, has_order);
 }
 

@@ -55,8 +55,8 @@ struct ExecutableGraph {
 // Sends the work in the order of the plan.
 CUresult launch_plan(ExecutableGraph &e, const Plan &plan, CUstream stream);
 
-// Gives the nodes of `mine` the work of the nodes of `by`, if both have the same nodes and edges. The
-// lock of live() is held.
+// Gives the nodes of `mine` the work of the nodes of `by`, if both have the same nodes and edges.
+// The lock of live() is held.
 CUgraphExecUpdateResultInfo update_nodes(const Graph &mine, const Graph &by,
                                          std::unordered_map<u64, Node *> &updated);
 

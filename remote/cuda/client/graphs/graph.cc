@@ -46,7 +46,8 @@ u64 new_id() {
 // Where the edge is; the end: nowhere. Looks at the end that has fewer edges, because programs have
 // nodes with very many.
 std::vector<Edge>::iterator edge_between(Node *from, Node *to) {
-  if (from->before.size() < to->after.size() && std::ranges::find(from->before, to) == from->before.end())
+  if (from->before.size() < to->after.size() &&
+      std::ranges::find(from->before, to) == from->before.end())
     return to->after.end();
   return std::ranges::find(to->after, from, &Edge::from);
 }
@@ -88,7 +89,8 @@ bool Graph::disconnect(Node *from, Node *to) {
 
 void Graph::remove(Node *node) {
   for (const Edge &e : node->after) std::erase(e.from->before, node);
-  for (Node *n : node->before) std::erase_if(n->after, [&](const Edge &e) { return e.from == node; });
+  for (Node *n : node->before)
+    std::erase_if(n->after, [&](const Edge &e) { return e.from == node; });
   nodes.erase(node->id);
 }
 

@@ -36,8 +36,9 @@ struct EventWork {
 struct FreeWork {
   CUdeviceptr address = 0;
 };
-using Work = std::variant<std::monostate, KernelWork, CUDA_MEMCPY3D_v2, CUDA_MEMSET_NODE_PARAMS_v1,
-                          CUDA_HOST_NODE_PARAMS_v1, EventWork, std::shared_ptr<GraphMemory>, FreeWork>;
+using Work =
+    std::variant<std::monostate, KernelWork, CUDA_MEMCPY3D_v2, CUDA_MEMSET_NODE_PARAMS_v1,
+                 CUDA_HOST_NODE_PARAMS_v1, EventWork, std::shared_ptr<GraphMemory>, FreeWork>;
 using WorkPointer = std::shared_ptr<const Work>;
 
 // The node's dependency on another one.
@@ -52,12 +53,12 @@ struct Node {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   WorkPointer work;
   std::shared_ptr<Graph> child;
-  bool enabled = true;          // of an executable graph
-  std::vector<Edge> after;      // in the order in which the program has named them
-  std::vector<Node *> before;   // the nodes that depend on this one
+  bool enabled = true;         // of an executable graph
+  std::vector<Edge> after;     // in the order in which the program has named them
+  std::vector<Node *> before;  // the nodes that depend on this one
 };
 
-struct Graph {
+struct Graph : std::enable_shared_from_this<Graph> {
   Graph();
   Graph(const Graph &) = delete;
   Graph &operator=(const Graph &) = delete;

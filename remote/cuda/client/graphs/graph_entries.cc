@@ -66,8 +66,7 @@ CUresult list_dependencies(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *
                    [&](Node *n) { return list_edges(edges_in(n), out, nullptr, data, count); });
 }
 
-CUresult list_dependents(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *data,
-                         size_t *count) {
+CUresult list_dependents(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *data, size_t *count) {
   return with_node(node,
                    [&](Node *n) { return list_edges(edges_out(n), nullptr, out, data, count); });
 }
@@ -108,9 +107,8 @@ CUresult connect_all(CUgraph g, const CUgraphNode *from, const CUgraphNode *to,
 }
 
 CUresult disconnect_all(CUgraph g, const CUgraphNode *from, const CUgraphNode *to, size_t n) {
-  return for_each_pair(g, from, to, n, [](Graph &, Node *a, Node *b, size_t) {
-    return Graph::disconnect(a, b);
-  });
+  return for_each_pair(g, from, to, n,
+                       [](Graph &, Node *a, Node *b, size_t) { return Graph::disconnect(a, b); });
 }
 
 // Nodes in place of edges.

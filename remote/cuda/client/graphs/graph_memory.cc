@@ -41,9 +41,11 @@ struct Registry {
     Usage &u = usage[m.device];
     u.most_reserved = std::max(u.most_reserved, u.reserved += m.bytes);
   }
+  // nullptr also if it has ended with its context, and something else may have its address.
   GraphMemory *find(u64 base) {
     auto found = all.find(base);
-    return found == all.end() ? nullptr : found->second;
+    std::optional<Allocation> a = memory().find(base);
+    return found != all.end() && a && a->id == found->second->id ? found->second : nullptr;
   }
 };
 
@@ -54,18 +56,19 @@ Registry &registry() {
 
 }  // namespace
 
-// What is still allocated outlives the graph, and the program frees it. Otherwise a launch may still
-// use it. The context may have ended, and something else may have its address.
+// What is still allocated outlives the graph, and the program frees it. Otherwise a launch may
+// still use it.
 GraphMemory::~GraphMemory() {
-  bool kept = allocated;
+  bool kept = false;
   {
     std::lock_guard lock(registry().mutex);
+    kept = allocated || registry().find(base) != this;
     registry().set_allocated(*this, false);
     registry().usage[device].reserved -= bytes;
-    if (registry().find(base) == this) registry().all.erase(base);
+    auto found = registry().all.find(base);
+    if (found != registry().all.end() && found->second == this) registry().all.erase(found);
   }
-  std::optional<Allocation> a = memory().find(base);
-  if (kept || !a || a->id != id) return;
+  if (kept) return;
   (void)settle(context);
   memory().release(base);
 }

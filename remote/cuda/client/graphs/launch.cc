@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The launch of an executable graph. "Each launch is ordered behind any previous launches of the
-// executable graph" (CUDA driver API, cuGraphLaunch): an event at the end of a launch says so to the
-// next one, which may be in another stream.
+// executable graph" (CUDA driver API, cuGraphLaunch): an event at the end of a launch says so to
+// the next one, which may be in another stream.
 #include "remote/cuda/client/copies.h"
 #include "remote/cuda/client/graphs/executable_graph.h"
 #include "remote/cuda/client/launches.h"

@@ -66,7 +66,8 @@ CUresult add_allocation(const NewNode &n, Parameters *p) {
     return refuse("memory of a graph for another device than the current one",
                   "a device cannot reach another one's memory there");
   std::shared_ptr<GraphMemory> m;
-  if (CUresult e = allocate_for_graph(current_context(), p->bytesize, m); e != CUDA_SUCCESS) return e;
+  if (CUresult e = allocate_for_graph(current_context(), p->bytesize, m); e != CUDA_SUCCESS)
+    return e;
   CUdeviceptr address = address_of(*m);
   CUresult e = add_node(n, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::make_shared<Work>(std::move(m)));
   if (e == CUDA_SUCCESS) p->dptr = address;

@@ -26,7 +26,8 @@ CUresult set(CUgraphNode node, CUgraphNodeType type, const Parameters *p) {
   NewWork work;
   if (!p) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult e = make_work(*p, work); e != CUDA_SUCCESS) return e;
-  return with_graphs([&](Live &all) { return replace(all, all.node(node), type, std::move(work)); });
+  return with_graphs(
+      [&](Live &all) { return replace(all, all.node(node), type, std::move(work)); });
 }
 
 // f(node of the executable graph)
@@ -89,12 +90,12 @@ CUresult entry_cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode 
 }
 
 // The entries of one type of node: `name` is in their names, `form` behind them.
-#define GETS(name, form, node_type, Parameters)                                       \
-  CUresult entry_cuGraph##name##NodeGetParams##form(CUgraphNode n, Parameters *p) {   \
-    return get(n, node_type, p);                                                      \
-  }                                                                                   \
+#define GETS(name, form, node_type, Parameters)                                           \
+  CUresult entry_cuGraph##name##NodeGetParams##form(CUgraphNode n, Parameters *p) {       \
+    return get(n, node_type, p);                                                          \
+  }                                                                                       \
   CUresult entry_cuGraph##name##NodeSetParams##form(CUgraphNode n, const Parameters *p) { \
-    return set(n, node_type, p);                                                      \
+    return set(n, node_type, p);                                                          \
   }
 
 GETS(Kernel, , CU_GRAPH_NODE_TYPE_KERNEL, CUDA_KERNEL_NODE_PARAMS_v1)
@@ -126,15 +127,15 @@ CUresult entry_cuGraphExecHostNodeSetParams(CUgraphExec e, CUgraphNode n,
   return set(e, n, CU_GRAPH_NODE_TYPE_HOST, p);
 }
 
-#define EVENTS(name, node_type)                                                        \
-  CUresult entry_cuGraph##name##NodeGetEvent(CUgraphNode n, CUevent *out) {            \
-    return get(n, node_type, out);                                                     \
-  }                                                                                    \
-  CUresult entry_cuGraph##name##NodeSetEvent(CUgraphNode n, CUevent event) {           \
-    return set(n, node_type, &event);                                                  \
-  }                                                                                    \
+#define EVENTS(name, node_type)                                                                 \
+  CUresult entry_cuGraph##name##NodeGetEvent(CUgraphNode n, CUevent *out) {                     \
+    return get(n, node_type, out);                                                              \
+  }                                                                                             \
+  CUresult entry_cuGraph##name##NodeSetEvent(CUgraphNode n, CUevent event) {                    \
+    return set(n, node_type, &event);                                                           \
+  }                                                                                             \
   CUresult entry_cuGraphExec##name##NodeSetEvent(CUgraphExec e, CUgraphNode n, CUevent event) { \
-    return set(e, n, node_type, &event);                                               \
+    return set(e, n, node_type, &event);                                                        \
   }
 
 EVENTS(EventRecord, CU_GRAPH_NODE_TYPE_EVENT_RECORD)

@@ -83,8 +83,14 @@ void Recordings::forget_event(CUevent e) {
 
 void Recordings::end(Recording &r) {
   r.ended = true;
+  r.graph->capturing = false;
   std::erase_if(streams_, [&](const auto &s) { return s.second.get() == &r; });
   note_existence();
+}
+
+void Recordings::abandon(Live &all, Recording &r) {
+  end(r);
+  if (r.own_graph) all.end(r.graph.get());
 }
 
 void Recordings::note_existence() {

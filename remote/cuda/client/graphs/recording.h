@@ -35,7 +35,7 @@ struct Recording {
   // Streams that take part, and whose last nodes lead to none of the first stream.
   bool unjoined() const;
 
-  Graph *graph = nullptr;
+  std::shared_ptr<Graph> graph;
   bool own_graph = true;  // made for the recording
   u64 id = 0, thread = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -65,6 +65,8 @@ class Recordings {
   void forget_event(CUevent e);
   // The streams work again; the graph stays.
   void end(Recording &r);
+  // The same, without a graph for the program.
+  void abandon(Live &all, Recording &r);
 
  private:
   void note_existence();

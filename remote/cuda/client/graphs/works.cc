@@ -44,8 +44,8 @@ CUresult make_work(const CUlaunchConfig &c, CUfunction f, void **parameters, voi
 }
 
 CUresult make_work(const CUDA_KERNEL_NODE_PARAMS_v2 &p, NewWork &out) {
-  CUlaunchConfig c{p.gridDimX,       p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ,
-                   p.sharedMemBytes, nullptr,    nullptr,    0};
+  CUlaunchConfig c{p.gridDimX,  p.gridDimY,       p.gridDimZ, p.blockDimX, p.blockDimY,
+                   p.blockDimZ, p.sharedMemBytes, nullptr,    nullptr,     0};
   bool by_kernel = !p.func;
   auto function = by_kernel ? reinterpret_cast<CUfunction>(p.kern) : p.func;
   if (p.ctx && !ledger().lives(number_of(p.ctx))) return CUDA_ERROR_INVALID_VALUE;

@@ -25,8 +25,8 @@ CUresult make_work(const CUgraphNodeParams &p, NewWork &out);
 // A copy of bytes that are behind each other.
 CUDA_MEMCPY3D_v2 linear_copy(u64 to, u64 from, u64 bytes);
 
-// False: it is the work of another kind of node. Pointers to a kernel's parameters are valid as long
-// as the node has this work.
+// False: it is the work of another kind of node. Pointers to a kernel's parameters are valid as
+// long as the node has this work.
 bool read_work(const Work &w, CUDA_KERNEL_NODE_PARAMS_v1 &p);
 bool read_work(const Work &w, CUDA_KERNEL_NODE_PARAMS_v2 &p);
 bool read_work(const Work &w, CUevent &p);
