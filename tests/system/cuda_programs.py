@@ -30,6 +30,7 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "nvrtc.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver", "-lnvrtc"],
          "rdma.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "late.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "remote_graphs.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "slices.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 

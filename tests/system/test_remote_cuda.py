@@ -81,6 +81,16 @@ def test_memory_of_host_and_device_answers_as_natively(nodes):
     same_as_natively(nodes, "remote_shared.cu", 2)
 
 
+def test_graphs_and_stream_capture(nodes):
+    """Built, recorded, changed, copied and launched, and what is wrong. `rules`: where the software device allows
+    more than NVIDIA's documentation, that is what counts."""
+    same_as_natively(nodes, "remote_graphs.cu")
+    same_as_natively(nodes, "streams.cu", "graphs")
+    same_as_natively(nodes, "entries.cu", "graphs")
+    job = nodes.start("remote_graphs.cu", "rules", device=nodes.device())
+    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
+
+
 def test_errors_are_reported_as_natively(nodes):
     for what in ("assert", "values"):
         same_as_natively(nodes, "errors.cu", what)
@@ -95,7 +105,7 @@ def test_a_per_thread_default_stream(nodes):
 @pytest.mark.parametrize("source, arguments", [("errors.cu", ("recursion",)), ("errors.cu", ("deadlock",)),
                                                ("errors.cu", ("trap",)), ("errors.cu", ("misaligned",)),
                                                ("remote_calls.cu", ()), ("remote_shared.cu", ()),
-                                               *((f"{name}.cu", ()) for name in ("kernels", "language", "differential", "accesses",
+                                               *((f"{name}.cu", ()) for name in ("kernels", "streams", "language", "differential", "accesses",
                                                                                  "launches", "hopper", "matrices"))])
 def test_more_programs_answer_as_natively(nodes, source, arguments):
     same_as_natively(nodes, source, *arguments, host=nodes.server.tls)

@@ -86,6 +86,17 @@ def test_a_running_program_moves_to_its_own_node_and_back(nodes):
     moved.finish()
 
 
+def test_graphs_and_an_open_recording_move(nodes):
+    """To the own node in place, and from there as an image to the other one."""
+    moved = Moved(nodes, source="remote_graph_moves.cu")
+    moved.move("cuda:1")
+    moved.step()
+    moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image")
+    assert moved.job.wait() == 85
+    moved.finish(nodes.ckpt.restore("image", "--device", nodes.device()))
+
+
 def test_an_image_restores_on_a_local_device_and_the_other_way_round(nodes):
     moved = Moved(nodes)
     nodes.ckpt.dump(moved.job.pid, "there")

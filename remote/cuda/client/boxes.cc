@@ -5,6 +5,7 @@
 #include <array>
 
 #include "remote/cuda/client/copies.h"
+#include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
@@ -44,6 +45,7 @@ void for_each_row(const Box &b, F f) {
 void put_box(Writer &w, const Box &b) { w.raw(&b, sizeof b); }
 
 CUresult write_box(const Box &to, const Box &from, Order order) {
+  if (CUresult e = wait_for_host_functions(order); e != CUDA_SUCCESS) return e;
   Bytes packed(to.width * to.height * to.depth);
   for_each_row(from, [&](const std::byte *row, u64 at) {
     std::memcpy(packed.data() + at, row, from.width);
@@ -98,8 +100,8 @@ CUresult copy_on_host(const Box &to, const Box &from, Order order) {
   return CUDA_SUCCESS;
 }
 
+// At least one of them is on the device.
 CUresult copy_sides(const Side &to, const Side &from, Order order) {
-  if (!to.device && !from.device) return copy_on_host(to.box, from.box, order);
   if (!to.device || !from.device)
     return in_parts(to.box, from.box, [&](const Box &a, const Box &b) {
       return to.device ? write_box(a, b, order) : read_box(a, b, order);
@@ -142,23 +144,59 @@ CUresult copy_slices(const CUDA_MEMCPY3D *c, Order order) {
   return c ? copy_box(*c, order) : CUDA_ERROR_INVALID_VALUE;
 }
 
-}  // namespace
-
-CUresult copy_box(const CUDA_MEMCPY3D &c, Order order) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  if (c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0) return CUDA_SUCCESS;
-  Side to{}, from{};
+CUresult sides_of(const CUDA_MEMCPY3D &c, Side &to, Side &from) {
   if (!side_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstXInBytes, c.dstY, c.dstZ, c.dstPitch,
                c.dstHeight, c, to) ||
       !side_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcXInBytes, c.srcY, c.srcZ, c.srcPitch,
                c.srcHeight, c, from))
     return refuse("a copy from or to an array",
                   "arrays for textures are not carried to other nodes");
-  if (c.Height > 1 && (to.box.pitch < c.WidthInBytes || from.box.pitch < c.WidthInBytes))
-    return CUDA_ERROR_INVALID_VALUE;
+  bool narrow = to.box.pitch < c.WidthInBytes || from.box.pitch < c.WidthInBytes;
+  return c.Height > 1 && narrow ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+bool is_empty(const CUDA_MEMCPY3D &c) {
+  return c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0;
+}
+
+bool is_reachable(const Side &s) {
+  const Box &b = s.box;
+  u64 bytes = (b.depth - 1) * b.slice + (b.height - 1) * b.pitch + b.width;
+  return s.device ? memory().holds(b.address, bytes)
+                  : b.address != 0 && !memory().is_device(b.address);
+}
+
+// Bytes that are behind each other travel in pieces, and one way where nothing can be wrong.
+CUresult copy_row(const Side &to, const Side &from, Order order) {
+  u64 bytes = to.box.width;
+  void *to_host = reinterpret_cast<void *>(to.box.address);
+  const void *from_host = reinterpret_cast<const void *>(from.box.address);
+  if (to.device && from.device)
+    return copy_on_device(to.box.address, from.box.address, bytes, order);
+  return to.device ? write_device(to.box.address, from_host, bytes, order)
+                   : read_device(to_host, from.box.address, bytes, order);
+}
+
+}  // namespace
+
+CUresult check_box(const CUDA_MEMCPY3D &c) {
+  Side to{}, from{};
+  if (is_empty(c)) return CUDA_SUCCESS;
+  if (CUresult e = sides_of(c, to, from); e != CUDA_SUCCESS) return e;
+  return is_reachable(to) && is_reachable(from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult copy_box(const CUDA_MEMCPY3D &c, Order order) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (is_empty(c)) return CUDA_SUCCESS;
+  Side to{}, from{};
+  if (CUresult e = sides_of(c, to, from); e != CUDA_SUCCESS) return e;
+  if (is_capturing(order.stream)) return capture_copy(order.stream, !order.async, c);
+  if (!to.device && !from.device) return copy_on_host(to.box, from.box, order);
+  if (c.Height == 1 && c.Depth == 1) return copy_row(to, from, order);
   if (CUresult e = shared_memory().before_work(order.stream); e != CUDA_SUCCESS) return e;
   CUresult e = copy_sides(to, from, order);
-  bool waited = !order.async || (from.device && !to.device);
+  bool waited = !order.async || !to.device;
   return e == CUDA_SUCCESS && waited ? shared_memory().after_wait(order.stream) : e;
 }
 

@@ -55,6 +55,17 @@ bool can_send(u64 stream) {
   return stream <= kSpecialStreams || ledger().context_of(stream) == context;
 }
 
+u64 context_of_stream(u64 stream) {
+  if (stream <= kSpecialStreams) return current_context();
+  return kind_of(stream) == Kind::Stream ? ledger().context_of(stream).value_or(0) : 0;
+}
+
+CUresult check_stream(u64 stream) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (current_context() == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  return context_of_stream(stream) != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 Failure device_failure(std::string what, CUresult e) {
   if (link().lost() != CUDA_SUCCESS)
     return fail("the connection to the device is lost: {}", link().why_lost());

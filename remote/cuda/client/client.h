@@ -18,6 +18,14 @@ void set_ready();
 
 // The number of the thread's current context; 0: none.
 u64 current_context();
+// Another context is the thread's current one, as long as this object lives.
+class InContext {
+ public:
+  explicit InContext(u64 context);
+  ~InContext();
+  InContext(const InContext &) = delete;
+  InContext &operator=(const InContext &) = delete;
+};
 
 // A kernel has failed: no call may go one way any more, because each one now returns the error.
 bool kernel_failed();
@@ -44,6 +52,10 @@ CUresult refuse(const char *entry, const char *why);
 
 // Whether the work of an entry of the driver that needs a stream can be sent one way.
 bool can_send(u64 stream);
+// The context of a stream; that of a default stream is the current one. 0: there is no such stream.
+u64 context_of_stream(u64 stream);
+// CUDA_SUCCESS if calls for the stream can be made.
+CUresult check_stream(u64 stream);
 
 // The object has ended, on the server as well.
 void object_ended(u64 number);
@@ -221,9 +233,12 @@ struct PerThread<Fn> {
 #define HANDED(n, symbol, type)                               \
   inline constexpr type ask_##symbol = &Asked<n, type>::call; \
   std::remove_pointer_t<type> entry_##symbol;
-#define HANDED_WAIT(n, symbol, type) HANDED(n, symbol, type)
 #define HANDED_END(n, symbol, type)                           \
   inline constexpr type ask_##symbol = &Ended<n, type>::call; \
+  std::remove_pointer_t<type> entry_##symbol;
+#define HANDED_WAIT(n, symbol, type) HANDED(n, symbol, type)
+#define HANDED_SENT(n, symbol, type)                          \
+  inline constexpr type send_##symbol = &Sent<n, type>::call; \
   std::remove_pointer_t<type> entry_##symbol;
 #define OURS(symbol, type) std::remove_pointer_t<type> entry_##symbol;
 #include "remote/cuda/cuda.api"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "remote/cuda/client/client.h"
+#include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/placed_code.h"
 #include "remote/cuda/client/shared_memory.h"
 
@@ -26,6 +27,7 @@ bool is_context(CUcontext c) {
 void end_contents_of(u64 context) {
   if (context == 0) return;
   shared_memory().end_all(context);
+  forget_captures_of(context);
   memory().release_all(context);
   for (u64 ended : ledger().end_all_of(context)) code_ended(ended);
   end_placed_variables_of(context);
@@ -42,6 +44,9 @@ CUresult device_of(u64 context, CUdevice *out) {
 }  // namespace
 
 u64 current_context() { return stack().empty() ? 0 : stack().back(); }
+
+InContext::InContext(u64 context) { stack().push_back(context); }
+InContext::~InContext() { stack().pop_back(); }
 
 CUresult entry_cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {
   CUresult e = ask_cuCtxCreate_v2(out, flags, device);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
@@ -33,12 +34,12 @@ CUresult after_copy(CUresult e, Order order) {
   return e == CUDA_SUCCESS && !order.async ? shared_memory().after_wait(order.stream) : e;
 }
 
+}  // namespace
+
 CUresult wait_for_host_functions(Order order) {
   if (!link().expects_host_calls()) return CUDA_SUCCESS;
   return entry_cuStreamSynchronize(reinterpret_cast<CUstream>(order.stream));
 }
-
-}  // namespace
 
 CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
@@ -46,6 +47,8 @@ CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
   if (u64 shared = shared_memory().on_device(number_of(from), bytes))
     return copy_on_device(to, shared, bytes, order);
   if (!from || memory().is_device(number_of(from))) return CUDA_ERROR_INVALID_VALUE;
+  if (is_capturing(order.stream))
+    return capture_copy(order.stream, !order.async, to, number_of(from), bytes);
   if (CUresult e = wait_for_host_functions(order); e != CUDA_SUCCESS) return e;
   if (CUresult e = before_copy(to, 0, bytes, order); e != CUDA_SUCCESS) return e;
   bool certain = memory().holds(to, bytes) && can_send(order.stream);
@@ -65,6 +68,8 @@ CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
   if (u64 shared = shared_memory().on_device(number_of(to), bytes))
     return copy_on_device(shared, from, bytes, order);
   if (!to || memory().is_device(number_of(to))) return CUDA_ERROR_INVALID_VALUE;
+  if (is_capturing(order.stream))
+    return capture_copy(order.stream, !order.async, number_of(to), from, bytes);
   if (CUresult e = before_copy(0, from, bytes, order); e != CUDA_SUCCESS) return e;
   Writer w;
   w.put(from).put(bytes).put(order.stream);
@@ -76,6 +81,7 @@ CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
 CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (bytes == 0) return CUDA_SUCCESS;
+  if (is_capturing(order.stream)) return capture_copy(order.stream, !order.async, to, from, bytes);
   if (CUresult e = before_copy(to, from, bytes, order); e != CUDA_SUCCESS) return e;
   Writer w;
   w.put(to).put(from).put(bytes).put(order.stream).put(u8{order.async});
@@ -94,6 +100,8 @@ CUresult copy(u64 to, u64 from, u64 bytes, Order order) {
   if (to_device && from_device) return copy_on_device(to, from, bytes, order);
   if (to_device) return write_device(to, reinterpret_cast<void *>(from), bytes, order);
   if (from_device) return read_device(reinterpret_cast<void *>(to), from, bytes, order);
+  if (bytes > 0 && is_capturing(order.stream))
+    return capture_copy(order.stream, !order.async, to, from, bytes);
   if (CUresult e = entry_cuStreamSynchronize(reinterpret_cast<CUstream>(order.stream));
       e != CUDA_SUCCESS)
     return e;
@@ -121,6 +129,8 @@ CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height
   if (width == 0 || height == 0) return CUDA_SUCCESS;
   constexpr u64 kMost = 1ull << 46;
   if (width > kMost || height > kMost || pitch > kMost) return CUDA_ERROR_INVALID_VALUE;
+  if (is_capturing(order.stream))
+    return capture_fill(order.stream, !order.async, {address, pitch, value, unit, width, height});
   u64 row = height > 1 ? pitch : width * unit;
   bool certain = order.async && address % unit == 0 && row % unit == 0 && width * unit <= row &&
                  can_send(order.stream) && height <= kMost / row &&

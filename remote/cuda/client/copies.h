@@ -22,6 +22,10 @@ CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order);
 void send_bytes(u64 to, ByteView bytes, u64 context);
 void send_zeros(u64 to, u64 bytes, u64 context);
 CUresult copy_box(const CUDA_MEMCPY3D &c, Order order);
+// Whether both sides are memory that can be copied from or to.
+CUresult check_box(const CUDA_MEMCPY3D &c);
+// Host functions that the program has enqueued may write to memory that a copy is to read.
+CUresult wait_for_host_functions(Order order);
 // `height` rows of `width` values of `unit` bytes.
 CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height, Order order);
 

@@ -113,11 +113,4 @@ CUresult entry_cuDeviceCanAccessPeer(int *can, CUdevice, CUdevice) {
   return CUDA_SUCCESS;
 }
 
-CUresult entry_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  if (!mode) return CUDA_ERROR_INVALID_VALUE;
-  std::swap(*mode, current);
-  return CUDA_SUCCESS;
-}
-
 }  // namespace ckpt::remote::cuda

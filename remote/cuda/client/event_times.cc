@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/event_times.h"
 
+#include "remote/cuda/client/graphs/capture.h"
+
 namespace ckpt::remote::cuda {
 namespace {
 
@@ -105,7 +107,9 @@ void use_event_times() {
 
 // The driver does not know a time of an event that another one has recorded.
 CUresult entry_cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
-  CUresult e = ask_cuEventElapsedTime(ms, from, to);
+  CUresult e = check_event(from);
+  if (e == CUDA_SUCCESS) e = check_event(to);
+  if (e == CUDA_SUCCESS) e = ask_cuEventElapsedTime(ms, from, to);
   EventTimes &t = all();
   if (e != CUDA_ERROR_INVALID_HANDLE || !ms) return e;
   std::lock_guard lock(t.mutex);

@@ -2,24 +2,18 @@
 //
 // Launches go one way, except for the first one of each shape (function, sizes, attributes): the
 // driver judges it, so that what it refuses is refused at once, as on this node.
-#include <vector>
+#include "remote/cuda/client/launches.h"
 
 #include "common/base/fnv.h"
-#include "remote/cuda/client/client.h"
+#include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/placed_code.h"
 #include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
-namespace {
 
-struct Place {
-  u64 offset, bytes;
-};
-
-// The parameters of a function; asked once.
-CUresult layout_of(u64 function, const std::vector<Place> *&out) {
+CUresult layout_of(u64 function, const std::vector<ParameterPlace> *&out) {
   static std::mutex mutex;
-  static auto *const kKnown = new std::unordered_map<u64, std::vector<Place>>;
+  static auto *const kKnown = new std::unordered_map<u64, std::vector<ParameterPlace>>;
   std::lock_guard lock(mutex);
   auto found = kKnown->find(function);
   if (found == kKnown->end()) {
@@ -27,7 +21,7 @@ CUresult layout_of(u64 function, const std::vector<Place> *&out) {
     Writer w;
     if (CUresult e = ask(Op::Parameters, w.put(function), &reply); e != CUDA_SUCCESS) return e;
     Reader r(reply);
-    std::vector<Place> places;
+    std::vector<ParameterPlace> places;
     for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) {
       u64 offset = r.get<u64>();
       places.push_back({offset, r.get<u64>()});
@@ -39,7 +33,6 @@ CUresult layout_of(u64 function, const std::vector<Place> *&out) {
   return CUDA_SUCCESS;
 }
 
-// The parameters as one piece of memory, from either form in which a program may give them.
 CUresult pack(u64 function, void **parameters, void **extra, Bytes &out) {
   if (extra) {
     const void *buffer = nullptr;
@@ -52,9 +45,9 @@ CUresult pack(u64 function, void **parameters, void **extra, Bytes &out) {
     ByteView all = view(buffer, bytes);
     out.assign(all.begin(), all.end());
   }
-  const std::vector<Place> *places = nullptr;
+  const std::vector<ParameterPlace> *places = nullptr;
   if (CUresult e = layout_of(function, places); e != CUDA_SUCCESS) return e;
-  for (const Place &p : *places) {
+  for (const ParameterPlace &p : *places) {
     if (extra && p.offset + p.bytes > out.size()) return CUDA_ERROR_INVALID_VALUE;
     out.resize(std::max<u64>(out.size(), p.offset + p.bytes));
   }
@@ -65,52 +58,66 @@ CUresult pack(u64 function, void **parameters, void **extra, Bytes &out) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
 bool is_carried(CUlaunchAttributeID id) {
   return id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE || id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION ||
          id == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
          id == CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;
 }
 
+bool is_hint(CUlaunchAttributeID id) {
+  return id == CU_LAUNCH_ATTRIBUTE_IGNORE || id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
+         id == CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+}
+
 // {attributes}, of which those that are only hints are left out.
-CUresult put_attributes(Writer &w, const CUlaunchConfig &c) {
-  std::vector<const CUlaunchAttribute *> carried;
-  for (unsigned i = 0; i < c.numAttrs; i++) {
-    CUlaunchAttributeID id = c.attrs[i].id;
-    bool hint = id == CU_LAUNCH_ATTRIBUTE_IGNORE ||
-                id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
-                id == CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-    if (is_carried(id))
-      carried.push_back(&c.attrs[i]);
-    else if (!hint)
+void put_attributes(Writer &w, const CUlaunchConfig &c) {
+  std::span all(c.attrs, c.numAttrs);
+  auto carried = [](const CUlaunchAttribute &a) { return is_carried(a.id); };
+  w.put(static_cast<u32>(std::ranges::count_if(all, carried)));
+  for (const CUlaunchAttribute &a : all)
+    if (carried(a)) w.put(static_cast<u32>(a.id)).raw(&a.value, sizeof a.value);
+}
+
+}  // namespace
+
+CUresult check_attributes(const CUlaunchAttribute *attributes, size_t n) {
+  for (const CUlaunchAttribute &a : std::span(attributes, n))
+    if (!is_carried(a.id) && !is_hint(a.id))
       return refuse("cuLaunchKernelEx with this attribute",
                     "events and orders inside of a launch are not carried to other nodes");
-  }
-  w.put(static_cast<u32>(carried.size()));
-  for (const CUlaunchAttribute *a : carried)
-    w.put(static_cast<u32>(a->id)).raw(&a->value, sizeof a->value);
   return CUDA_SUCCESS;
 }
 
-CUresult launch(const CUlaunchConfig &c, CUfunction f, void **parameters, void **extra) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  if (!f) return CUDA_ERROR_INVALID_HANDLE;
+CUresult launch_packed(const CUlaunchConfig &c, CUfunction f, ByteView parameters) {
   if (CUresult e = initialise_placed_variables(); e != CUDA_SUCCESS) return e;
-  Bytes packed;
-  if (CUresult e = pack(number_of(f), parameters, extra, packed); e != CUDA_SUCCESS) return e;
   Writer w;
   w.put(number_of(f)).put(c.gridDimX).put(c.gridDimY).put(c.gridDimZ).put(c.blockDimX);
   w.put(c.blockDimY).put(c.blockDimZ).put(c.sharedMemBytes).put(number_of(c.hStream));
-  if (CUresult e = put_attributes(w, c); e != CUDA_SUCCESS) return e;
+  put_attributes(w, c);
   u64 shape = fnv1a(text(w.bytes()), current_context());
-  Link::Parts parts{w.bytes(), ByteView(packed)};
+  Link::Parts parts{w.bytes(), parameters};
   if (CUresult e = shared_memory().before_work(number_of(c.hStream)); e != CUDA_SUCCESS) return e;
-  if (can_send(number_of(c.hStream)) && ledger().knows_shape(shape)) {
+  if (can_send(number_of(c.hStream)) && ledger().knows_shape(shape, number_of(f))) {
     link().send(number(Op::Launch), current_context(), parts);
     return CUDA_SUCCESS;
   }
   CUresult e = note_error(link().ask(number(Op::Launch), current_context(), parts));
   if (e == CUDA_SUCCESS) ledger().add_shape(shape);
   return e;
+}
+
+namespace {
+
+CUresult launch(const CUlaunchConfig &c, CUfunction f, void **parameters, void **extra) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!f) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult e = check_attributes(c.attrs, c.numAttrs); e != CUDA_SUCCESS) return e;
+  if (is_capturing(c.hStream)) return capture_launch(c, f, parameters, extra);
+  Bytes packed;
+  if (CUresult e = pack(number_of(f), parameters, extra, packed); e != CUDA_SUCCESS) return e;
+  return launch_packed(c, f, packed);
 }
 
 }  // namespace
@@ -135,8 +142,6 @@ CUresult entry_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy,
   return launch({gx, gy, gz, bx, by, bz, shared, stream, &cooperative, 1}, f, parameters, nullptr);
 }
 
-namespace {
-
 CUresult call_host(CUstream stream, Link::HostFunction function) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   u64 token =
@@ -147,16 +152,16 @@ CUresult call_host(CUstream stream, Link::HostFunction function) {
   return e;
 }
 
-}  // namespace
-
 CUresult entry_cuLaunchHostFunc(CUstream stream, CUhostFn f, void *data) {
   if (!f) return CUDA_ERROR_INVALID_VALUE;
+  if (is_capturing(stream)) return capture_host(stream, {f, data});
   return call_host(stream, [f, data] { f(data); });
 }
 
 CUresult entry_cuStreamAddCallback(CUstream stream, CUstreamCallback f, void *data,
                                    unsigned flags) {
   if (!f || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (is_capturing(stream)) return invalidate_capture(stream);
   return call_host(stream, [=] { f(stream, CUDA_SUCCESS, data); });
 }
 

@@ -123,9 +123,9 @@ bool Ledger::release(u64 context) {
   return found != objects_.end() && --found->second.times > 0;
 }
 
-bool Ledger::knows_shape(u64 shape) const {
+bool Ledger::knows_shape(u64 shape, u64 function) const {
   std::lock_guard lock(mutex_);
-  return shapes_.contains(shape);
+  return shapes_.contains(shape) && objects_.contains(function);
 }
 
 void Ledger::add_shape(u64 shape) {

@@ -65,9 +65,9 @@ class Ledger {
   void retain(u64 context, CUdevice device);
   bool release(u64 context);
 
-  // Whether a launch of this shape has succeeded on this device, so that another one cannot be
-  // wrong.
-  bool knows_shape(u64 shape) const;
+  // Whether a launch of this shape has succeeded on this device, and its function lives, so that
+  // another one cannot be wrong.
+  bool knows_shape(u64 shape, u64 function) const;
   void add_shape(u64 shape);
   void forget_shapes();
 

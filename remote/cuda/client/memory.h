@@ -93,7 +93,8 @@ class Memory {
 
 Memory &memory();
 
-// Waits until no kernel of the context uses memory that is to be freed.
+// Waits for the work of the context. Memory can be given back then: kernels could use it in any
+// stream.
 CUresult settle(u64 context);
 
 }  // namespace ckpt::remote::cuda

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/graphs/capture.h"
+#include "remote/cuda/client/graphs/graph_memory.h"
 #include "remote/cuda/client/host_memory.h"
 #include "remote/cuda/client/shared_memory.h"
 
@@ -87,6 +89,7 @@ CUresult entry_cuMemFree_v2(CUdeviceptr p) {
   if (!a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
   if (a->sharing == Sharing::Mapped || a->owner != 0) return CUDA_ERROR_INVALID_VALUE;
   CUresult e = settle(a->context);
+  if (free_graph_memory(p)) return e;
   shared_memory().end(p);
   return memory().release(p) ? e : CUDA_ERROR_INVALID_VALUE;
 }
@@ -105,6 +108,7 @@ CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevic
 CUresult entry_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
   u64 number = number_of(stream);
   if (number > kSpecialStreams && !ledger().lives(number)) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_capturing(stream)) return capture_allocation(stream, bytes, out);
   return allocate(out, bytes);
 }
 
@@ -116,9 +120,13 @@ CUresult entry_cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryP
 
 CUresult entry_cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (is_capturing(stream)) return capture_free(stream, p);
   std::optional<Allocation> a = memory().find(p);
-  if (!a || a->base != p || a->owner != 0) return CUDA_ERROR_INVALID_VALUE;
+  bool valid = a && a->base == p && a->owner == 0 && a->sharing != Sharing::Mapped;
+  if (!valid) return CUDA_ERROR_INVALID_VALUE;
   CUresult e = entry_cuStreamSynchronize(stream);
+  if (free_graph_memory(p)) return e;
+  shared_memory().end(p);
   memory().release(p);
   return e;
 }

@@ -13,10 +13,15 @@ struct Reason {
 
 // docs/REMOTE.md has this list, too.
 constexpr Reason kReasons[] = {
-    {"cuGraph", "graphs are not carried to other nodes"},
-    {"cuStreamBeginCapture", "graphs are not carried to other nodes"},
-    {"cuStreamEndCapture", "graphs are not carried to other nodes"},
-    {"cuUserObject", "graphs are not carried to other nodes"},
+    {"cuGraphConditional", "a graph is executed node by node, so nothing can decide on the device"},
+    {"cuGraphAddBatchMemOp",
+     "waits for and writes of single values are not carried to other nodes"},
+    {"cuGraphBatchMemOp", "waits for and writes of single values are not carried to other nodes"},
+    {"cuGraphExecBatchMemOp",
+     "waits for and writes of single values are not carried to other nodes"},
+    {"cuGraphAddExternalSemaphores", "semaphores cannot be shared with another API"},
+    {"cuGraphExternalSemaphores", "semaphores cannot be shared with another API"},
+    {"cuGraphExecExternalSemaphores", "semaphores cannot be shared with another API"},
     {"cuTex", "textures and surfaces are not carried to other nodes"},
     {"cuSurf", "textures and surfaces are not carried to other nodes"},
     {"cuArray", "arrays for textures are not carried to other nodes"},

@@ -85,4 +85,13 @@ class SharedMemory {
 
 SharedMemory &shared_memory();
 
+// A call of the program that waits, or asks whether there is something to wait for. `stream`: as
+// after_wait() has it.
+template <class Call>
+CUresult waiting(u64 stream, Call call) {
+  if (CUresult e = shared_memory().before_wait(); e != CUDA_SUCCESS) return e;
+  CUresult e = call();
+  return e == CUDA_SUCCESS ? shared_memory().after_wait(stream) : e;
+}
+
 }  // namespace ckpt::remote::cuda
