@@ -6,13 +6,15 @@
 //   remote_graphs          all that both the software device and devices of other nodes do
 //   remote_graphs rules    what NVIDIA documents and the software device does not do: a recording
 //                          is unusable after a call that is not permitted, launches of one graph
-//                          wait for each other, a kernel runs in the context of its node
+//                          wait for each other, a kernel runs in the context of its node,
+//                          a graph whose code has ended returns an error
 //   remote_graphs times N  microseconds for a launch of N kernels, one by one and as a graph
 #include <cuda.h>
 
 #include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "check.h"
 
@@ -679,9 +681,70 @@ static void check_two_contexts() {
   for (int i = 0; i < 6; i++) x = x * 3 + i % 3;
   CHECK(first_of(p) == x);
   OK(cuCtxDestroy(second));
-  CHECK(cuGraphLaunch(e, s) != CUDA_SUCCESS);  // an error, and no crash
+  CHECK(cuGraphLaunch(e, s) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   OK(cuGraphExecDestroy(e));
   OK(cuGraphDestroy(g));
+}
+
+// Code that a graph needs ends, and the context of its memory.
+static void check_what_has_ended() {
+  constexpr const char *kCode =
+      ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n";
+  cudaStream_t s = new_stream();
+  CUcontext first, second;
+  CUmodule module;
+  CUgraph g;
+  CUgraphNode node;
+  CUgraphExec e;
+  CUDA_KERNEL_NODE_PARAMS k{};
+  OK(cuModuleLoadData(&module, kCode));
+  OK(cuModuleGetFunction(&k.func, module, "empty"));
+  k.gridDimX = k.gridDimY = k.gridDimZ = k.blockDimX = k.blockDimY = k.blockDimZ = 1;
+  OK(cuGraphCreate(&g, 0));
+  OK(cuGraphAddKernelNode(&node, g, nullptr, 0, &k));
+  OK(cuGraphInstantiate(&e, g, 0));
+  for (int i = 0; i < 3; i++) OK(cuGraphLaunch(e, s));
+  OK(cuModuleUnload(module));
+  CHECK(cuGraphLaunch(e, s) != CUDA_SUCCESS);
+  OK(cuGraphExecDestroy(e));
+
+  OK(cuCtxGetCurrent(&first));
+  OK(cuCtxCreate(&second, nullptr, 0, 0));
+  CUDA_MEM_ALLOC_NODE_PARAMS m{};
+  m.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  m.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  m.bytesize = kBytes;
+  OK(cuGraphAddMemAllocNode(&node, g, nullptr, 0, &m));
+  CUstream recording;
+  OK(cuStreamCreate(&recording, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamBeginCapture(recording, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(cuCtxDestroy(second));
+  OK(cuCtxSetCurrent(first));
+  OK(cuCtxSynchronize());  // nothing records any more
+  OK(cuGraphDestroy(g));
+}
+
+// The per-thread default stream is another one in each thread.
+static void check_per_thread_streams() {
+  int *p[2] = {new_ints(1), new_ints(1)};
+  auto record = [&](int i) {
+    CUgraph g;
+    CUgraphExec e;
+    CUDA(cudaSetDevice(0));
+    OK(cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED));
+    for (int k = 0; k < 10; k++) apply<<<1, kN, 0, cudaStreamPerThread>>>(p[i], kN, 2, i);
+    OK(cuStreamEndCapture(CU_STREAM_PER_THREAD, &g));
+    OK(cuGraphInstantiate(&e, g, 0));
+    OK(cuGraphLaunch(e, CU_STREAM_PER_THREAD));
+    OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    OK(cuGraphExecDestroy(e));
+    OK(cuGraphDestroy(g));
+  };
+  std::thread other(record, 1);
+  record(0);
+  other.join();
+  CHECK(first_of(p[0]) == 1024 && first_of(p[1]) == 2047);
+  for (int *x : p) CUDA(cudaFree(x));
 }
 
 static int measure(int kernels) {
@@ -717,6 +780,7 @@ int main(int argc, char **argv) {
     check_capture_to_a_graph();
     check_launches_in_two_streams();
     check_two_contexts();
+    check_what_has_ended();
     return passed();
   }
   check_order_of_built_nodes();
@@ -730,6 +794,7 @@ int main(int argc, char **argv) {
   check_events();
   check_user_objects();
   check_capture_information();
+  check_per_thread_streams();
   check_errors();
   return passed();
 }
