@@ -7,13 +7,13 @@
 
 #include "check.h"
 
-#define OK(call)                                                                        \
-  do {                                                                                  \
-    CUresult error_ = (call);                                                           \
-    if (error_ != CUDA_SUCCESS) {                                                       \
+#define OK(call)                                                                       \
+  do {                                                                                 \
+    CUresult error_ = (call);                                                          \
+    if (error_ != CUDA_SUCCESS) {                                                      \
       std::fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, (int)error_); \
-      std::exit(1);                                                                     \
-    }                                                                                   \
+      std::exit(1);                                                                    \
+    }                                                                                  \
   } while (0)
 #define SAY(call) std::printf("%s: %d\n", #call, static_cast<int>(call))
 
