@@ -31,6 +31,8 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "rdma.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "late.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "remote_graphs.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "remote_captures.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "remote_graph_rules.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "slices.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 

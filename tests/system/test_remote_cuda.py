@@ -82,13 +82,20 @@ def test_memory_of_host_and_device_answers_as_natively(nodes):
 
 
 def test_graphs_and_stream_capture(nodes):
-    """Built, recorded, changed, copied and launched, and what is wrong. `rules`: where the software device allows
-    more than NVIDIA's documentation, that is what counts."""
+    """Built, recorded, changed, copied and launched, and what is wrong."""
     same_as_natively(nodes, "remote_graphs.cu")
-    same_as_natively(nodes, "streams.cu", "graphs")
-    same_as_natively(nodes, "entries.cu", "graphs")
-    job = nodes.start("remote_graphs.cu", "rules", device=nodes.device())
+    same_as_natively(nodes, "remote_captures.cu")
+
+
+def test_rules_of_graphs_that_the_software_device_does_not_check(nodes):
+    job = nodes.start("remote_graph_rules.cu", device=nodes.device())
     assert job.wait() == 0 and "PASSED" in job.text, job.error_text
+
+
+@pytest.mark.full
+def test_graphs_of_other_programs(nodes):
+    same_as_natively(nodes, "streams.cu", "graphs")
+    same_as_natively(nodes, "entries.cu", "graphs", host=nodes.server.tls)
 
 
 def test_errors_are_reported_as_natively(nodes):

@@ -66,8 +66,8 @@ CUresult entry_cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *parameters, uns
 CUresult entry_cuCtxDestroy_v2(CUcontext context) {
   CUresult e = ask_cuCtxDestroy_v2(context);
   if (e != CUDA_SUCCESS) return e;
+  if (current_context() == number_of(context)) stack().pop_back();  // calls of it would fail
   end_contents_of(number_of(context));
-  if (current_context() == number_of(context)) stack().pop_back();
   return e;
 }
 

@@ -1,105 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs and stream capture by both APIs: built, recorded, changed, copied, and launched often. The
-// program checks its results, and prints errors and what it has asked of graphs.
-//
-//   remote_graphs          all that both the software device and devices of other nodes do
-//   remote_graphs rules    what NVIDIA documents and the software device does not do: a recording
-//                          is unusable after a call that is not permitted, launches of one graph
-//                          wait for each other, a kernel runs in the context of its node
-//   remote_graphs times N  microseconds for a launch of N kernels, one by one and as a graph
-#include <cuda.h>
+// Graphs by both APIs: built, changed, copied, and launched often. The program checks its results,
+// and prints errors and what it has asked of graphs.
 
-#include <chrono>
-#include <cstring>
-#include <string>
-
-#include "check.h"
-
-#define OK(call)                                                                        \
-  do {                                                                                  \
-    CUresult error_ = (call);                                                           \
-    if (error_ != CUDA_SUCCESS) {                                                       \
-      std::fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, (int)error_); \
-      std::exit(1);                                                                     \
-    }                                                                                   \
-  } while (0)
-#define SAY(call) std::printf("%s: %d\n", #call, static_cast<int>(call))
-
-// Not commutative, so that the order of kernels shows.
-__global__ void apply(int *p, int n, int times, int plus) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) p[i] = p[i] * times + plus;
-}
-__global__ void join(int *to, const int *a, const int *b, int n) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) to[i] = a[i] * 1000 + b[i];
-}
-__global__ void nothing(int) {}
-
-constexpr int kN = 64;
-constexpr size_t kBytes = kN * sizeof(int);
-constexpr int kForks = 3;
-
-static int *new_ints(int value) {
-  int *p;
-  std::vector<int> all(kN, value);
-  CUDA(cudaMalloc(&p, kBytes));
-  CUDA(cudaMemcpy(p, all.data(), kBytes, cudaMemcpyHostToDevice));
-  return p;
-}
-static int first_of(const int *p) {
-  std::vector<int> all(kN);
-  CUDA(cudaMemcpy(all.data(), p, kBytes, cudaMemcpyDeviceToHost));
-  for (int x : all) CHECK(x == all[0]);
-  return all[0];
-}
-static cudaStream_t new_stream() {
-  cudaStream_t s;
-  CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
-  return s;
-}
-
-static CUfunction function_of(const void *kernel) {
-  cudaKernel_t k;
-  CUfunction f;
-  CUDA(cudaGetKernel(&k, kernel));
-  OK(cuKernelGetFunction(&f, reinterpret_cast<CUkernel>(k)));
-  return f;
-}
-
-// Parameters of a node that computes p = p * times + plus.
-struct Apply {
-  int *p, n = kN, times, plus;
-  void *args[4] = {&p, &n, &times, &plus};
-  Apply(int *p, int times, int plus) : p(p), times(times), plus(plus) {}
-  CUDA_KERNEL_NODE_PARAMS driver() {
-    CUDA_KERNEL_NODE_PARAMS k{};
-    k.func = function_of(reinterpret_cast<const void *>(apply));
-    k.gridDimX = k.gridDimY = k.gridDimZ = k.blockDimY = k.blockDimZ = 1;
-    k.blockDimX = kN;
-    k.kernelParams = args;
-    return k;
-  }
-  cudaKernelNodeParams runtime() {
-    cudaKernelNodeParams k{};
-    k.func = reinterpret_cast<void *>(apply);
-    k.gridDim = 1;
-    k.blockDim = kN;
-    k.kernelParams = args;
-    return k;
-  }
-};
-
-static cudaGraphExec_t executable(cudaGraph_t g) {
-  cudaGraphExec_t e;
-  CUDA(cudaGraphInstantiate(&e, g, 0));
-  return e;
-}
-static void launch(cudaGraphExec_t e, cudaStream_t s, int times = 1) {
-  for (int i = 0; i < times; i++) CUDA(cudaGraphLaunch(e, s));
-  CUDA(cudaStreamSynchronize(s));
-}
+#include "graphs.h"
 
 // The nodes are made in the reverse of the order in which they must run.
 static void check_order_of_built_nodes() {
@@ -108,7 +12,8 @@ static void check_order_of_built_nodes() {
   CUgraphNode nodes[4];
   OK(cuGraphCreate(&g, 0));
   for (int i = 0; i < 4; i++) {
-    CUDA_KERNEL_NODE_PARAMS k = Apply(p, 3, i).driver();
+    Apply triple(p, 3, i);
+    CUDA_KERNEL_NODE_PARAMS k = triple.driver();
     OK(cuGraphAddKernelNode(&nodes[i], g, nullptr, 0, &k));
   }
   for (int i = 0; i < 3; i++)
@@ -172,7 +77,8 @@ static void check_a_diamond() {
   fill.dst = a;
   fill.value = 7;
   CUDA(cudaGraphExecMemsetNodeSetParams(e, fill_a, &fill));
-  k = Apply(b, 4, 0).runtime();
+  Apply times_four(b, 4, 0);
+  k = times_four.runtime();
   CUDA(cudaGraphExecKernelNodeSetParams(e, two, &k));
   int other[kN] = {};
   CUDA(cudaGraphExecMemcpyNodeSetParams1D(e, copy, other, c, kBytes, cudaMemcpyDefault));
@@ -201,98 +107,6 @@ static void check_a_diamond() {
   CUDA(cudaFree(a));
   CUDA(cudaFree(b));
   CUDA(cudaFree(c));
-}
-
-// s forks to t by an event and joins it by another one, several times.
-static void check_fork_and_join() {
-  int *a = new_ints(1), *b = new_ints(2), *c = new_ints(0);
-  cudaStream_t s = new_stream(), t = new_stream();
-  cudaEvent_t fork, join_event;
-  CUDA(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
-  CUDA(cudaEventCreateWithFlags(&join_event, cudaEventDisableTiming));
-  cudaGraph_t g;
-  CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
-  for (int i = 0; i < kForks; i++) {
-    apply<<<1, kN, 0, s>>>(a, kN, 2, i);
-    CUDA(cudaEventRecord(fork, s));
-    CUDA(cudaStreamWaitEvent(t, fork));
-    apply<<<1, kN, 0, t>>>(b, kN, 3, i);
-    join<<<1, kN, 0, t>>>(c, a, b, kN);
-    CUDA(cudaEventRecord(join_event, t));
-    apply<<<1, kN, 0, s>>>(b + 0, 0, 1, 0);
-    CUDA(cudaStreamWaitEvent(s, join_event));
-  }
-  cudaStreamCaptureStatus status;
-  CUDA(cudaStreamIsCapturing(t, &status));
-  CHECK(status == cudaStreamCaptureStatusActive);
-  CUDA(cudaStreamEndCapture(s, &g));
-  CUDA(cudaStreamIsCapturing(t, &status));
-  CHECK(status == cudaStreamCaptureStatusNone);
-  size_t nodes = 0, edges = 0;
-  CUDA(cudaGraphGetNodes(g, nullptr, &nodes));
-  CUDA(cudaGraphGetEdges(g, nullptr, nullptr, nullptr, &edges));
-  std::printf("fork and join: %zu nodes, %zu edges\n", nodes, edges);
-  CHECK(first_of(a) == 1);  // nothing has run
-  cudaGraphExec_t e = executable(g);
-  launch(e, s, 5);
-  int x = 1, y = 2, z = 0;
-  for (int r = 0; r < 5; r++)
-    for (int i = 0; i < kForks; i++) {
-      x = x * 2 + i;
-      y = y * 3 + i;
-      z = x * 1000 + y;
-    }
-  CHECK(first_of(a) == x && first_of(b) == y && first_of(c) == z);
-  CUDA(cudaEventRecord(fork, s));  // it is an ordinary event again
-  CUDA(cudaEventSynchronize(fork));
-  CUDA(cudaGraphExecDestroy(e));
-  CUDA(cudaGraphDestroy(g));
-  for (int *p : {a, b, c}) CUDA(cudaFree(p));
-  for (cudaStream_t stream : {s, t}) CUDA(cudaStreamDestroy(stream));
-}
-
-struct Counter {
-  int calls = 0, values[kN] = {};
-};
-static void count(void *data) {
-  auto *c = static_cast<Counter *>(data);
-  c->calls++;
-  for (int &v : c->values) v = c->calls * 10;
-}
-
-// A host function writes what the next copy reads, at each launch.
-static void check_captured_copies_and_host_functions() {
-  cudaStream_t s = new_stream();
-  int *p = new_ints(0), *q = new_ints(0);
-  static Counter counter;
-  int result[kN] = {};
-  unsigned char *box, rows[8 * 16] = {}, back[8 * 16] = {};
-  size_t pitch;
-  CUDA(cudaMallocPitch(&box, &pitch, 16, 8));
-  cudaGraph_t g;
-  CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
-  CUDA(cudaLaunchHostFunc(s, count, &counter));
-  CUDA(cudaMemcpyAsync(p, counter.values, kBytes, cudaMemcpyHostToDevice, s));
-  CUDA(cudaMemcpyAsync(q, p, kBytes, cudaMemcpyDeviceToDevice, s));
-  apply<<<1, kN, 0, s>>>(q, kN, 1, 1);
-  CUDA(cudaMemcpyAsync(result, q, kBytes, cudaMemcpyDeviceToHost, s));
-  CUDA(cudaMemset2DAsync(box, pitch, 3, 16, 8, s));
-  CUDA(cudaMemcpy2DAsync(box, pitch, rows, 16, 8, 4, cudaMemcpyHostToDevice, s));
-  CUDA(cudaMemcpy2DAsync(back, 16, box, pitch, 16, 8, cudaMemcpyDeviceToHost, s));
-  CUDA(cudaStreamEndCapture(s, &g));
-  CHECK(counter.calls == 0);
-  cudaGraphExec_t e = executable(g);
-  for (int r = 1; r <= 3; r++) {
-    std::memset(rows, r, sizeof rows);  // read at the launch
-    launch(e, s);
-    CHECK(counter.calls == r && result[0] == r * 10 + 1 && result[kN - 1] == r * 10 + 1);
-    for (int y = 0; y < 8; y++)
-      for (int x = 0; x < 16; x++) CHECK(back[y * 16 + x] == (y < 4 && x < 8 ? r : 3));
-  }
-  CUDA(cudaGraphExecDestroy(e));
-  CUDA(cudaGraphDestroy(g));
-  for (void *m : {(void *)p, (void *)q, (void *)box}) CUDA(cudaFree(m));
-  CUDA(cudaStreamDestroy(s));
 }
 
 static void check_memory() {
@@ -349,7 +163,8 @@ static void check_children_and_clones() {
   CUDA(cudaGraphCreate(&leaf, 0));
   CUDA(cudaGraphCreate(&middle, 0));
   CUDA(cudaGraphCreate(&top, 0));
-  cudaKernelNodeParams k = Apply(p, 2, 1).runtime();
+  Apply double_and_one(p, 2, 1);
+  cudaKernelNodeParams k = double_and_one.runtime();
   CUDA(cudaGraphAddKernelNode(&kernel, leaf, nullptr, 0, &k));
   CUDA(cudaGraphAddChildGraphNode(&a, middle, nullptr, 0, leaf));
   CUDA(cudaGraphAddChildGraphNode(&b, middle, &a, 1, leaf));
@@ -386,14 +201,6 @@ static void check_children_and_clones() {
   CUDA(cudaStreamDestroy(s));
 }
 
-static cudaGraph_t record_steps(cudaStream_t s, int *p, int steps, int plus) {
-  cudaGraph_t g;
-  CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
-  for (int i = 0; i < steps; i++) apply<<<1, kN, 0, s>>>(p, kN, 3, plus + i);
-  CUDA(cudaStreamEndCapture(s, &g));
-  return g;
-}
-
 static void check_updates() {
   int *p = new_ints(0), *q = new_ints(0);
   cudaStream_t s = new_stream();
@@ -416,7 +223,8 @@ static void check_updates() {
   CUgraphNode nodes[3];
   size_t n = 3;
   OK(cuGraphGetNodes(same, nodes, &n));
-  CUDA_KERNEL_NODE_PARAMS k = Apply(q, 0, 9).driver();
+  Apply nine(q, 0, 9);
+  CUDA_KERNEL_NODE_PARAMS k = nine.driver();
   OK(cuGraphExecKernelNodeSetParams(e, nodes[2], &k));
   launch(e, s);
   CHECK(first_of(q) == 9);
@@ -453,11 +261,13 @@ static void check_events() {
   cudaGraphNode_t kernel, record, wait;
   CUDA(cudaGraphCreate(&first, 0));
   CUDA(cudaGraphCreate(&second, 0));
-  cudaKernelNodeParams k = Apply(p, 1, 4).runtime();
+  Apply plus_four(p, 1, 4);
+  cudaKernelNodeParams k = plus_four.runtime();
   CUDA(cudaGraphAddKernelNode(&kernel, first, nullptr, 0, &k));
   CUDA(cudaGraphAddEventRecordNode(&record, first, &kernel, 1, done));
   CUDA(cudaGraphAddEventWaitNode(&wait, second, nullptr, 0, done));
-  k = Apply(p, 10, 0).runtime();
+  Apply times_ten(p, 10, 0);
+  k = times_ten.runtime();
   CUDA(cudaGraphAddKernelNode(&kernel, second, &wait, 1, &k));
   CUDA(cudaGraphEventRecordNodeGetEvent(record, &same));
   CHECK(same == done);
@@ -490,246 +300,14 @@ static void check_user_objects() {
   SAY(cudaUserObjectRelease(object, 1));
 }
 
-static void check_capture_information() {
-  int *p = new_ints(0);
-  cudaStream_t s = new_stream();
-  CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
-  apply<<<1, kN, 0, s>>>(p, kN, 1, 1);
-  cudaStreamCaptureStatus status;
-  unsigned long long id = 0;
-  cudaGraph_t g, same;
-  const cudaGraphNode_t *last;
-  size_t n = 0;
-  CUDA(cudaStreamGetCaptureInfo(s, &status, &id, &g, &last, nullptr, &n));
-  CHECK(status == cudaStreamCaptureStatusActive && id != 0 && n == 1);
-  SAY(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
-  CUDA(cudaStreamEndCapture(s, &same));
-  CHECK(same == g);
-  CUDA(cudaGraphDestroy(g));
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
-  CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
-  CHECK(mode == cudaStreamCaptureModeRelaxed);
-  CUDA(cudaFree(p));
-  CUDA(cudaStreamDestroy(s));
-}
-
-static void check_errors() {
-  int *p = new_ints(0), not_a_handle = 0;
-  cudaStream_t s = new_stream(), t = new_stream();
-  cudaEvent_t event, other;
-  CUDA(cudaEventCreate(&event));
-  CUDA(cudaEventCreate(&other));
-  CUgraph g;
-  CUgraphNode a, b, c;
-  CUgraphExec e = nullptr;
-  auto wrong_graph = reinterpret_cast<CUgraph>(&not_a_handle);
-  auto wrong_node = reinterpret_cast<CUgraphNode>(&not_a_handle);
-  OK(cuGraphCreate(&g, 0));
-  OK(cuGraphAddEmptyNode(&a, g, nullptr, 0));
-  OK(cuGraphAddEmptyNode(&b, g, &a, 1));
-  OK(cuGraphAddEmptyNode(&c, g, &b, 1));
-  SAY(cuGraphAddDependencies(g, &a, &a, nullptr, 1));
-  SAY(cuGraphAddDependencies(g, &c, &a, nullptr, 1));
-  SAY(cuGraphInstantiate(&e, g, 0));
-  SAY(cuGraphRemoveDependencies(g, &c, &b, nullptr, 1));
-  SAY(cuGraphAddEmptyNode(&c, g, &wrong_node, 1));
-  SAY(cuGraphAddEmptyNode(&c, wrong_graph, nullptr, 0));
-  SAY(cuGraphInstantiate(&e, wrong_graph, 0));
-  SAY(cuGraphLaunch(reinterpret_cast<CUgraphExec>(&not_a_handle), nullptr));
-  SAY(cuGraphDestroyNode(wrong_node));
-  CUDA_KERNEL_NODE_PARAMS k{};
-  SAY(cuGraphKernelNodeGetParams(a, &k));
-  CUDA_MEMSET_NODE_PARAMS fill{reinterpret_cast<CUdeviceptr>(p), 0, 1, 3, 1, 1};
-  SAY(cuGraphAddMemsetNode(&c, g, nullptr, 0, &fill, nullptr));
-  CUDA_HOST_NODE_PARAMS no_function{};
-  SAY(cuGraphAddHostNode(&c, g, nullptr, 0, &no_function));
-  OK(cuGraphDestroy(g));
-  SAY(cuGraphDestroy(g));
-  SAY(cuGraphDestroyNode(a));
-
-  // Each recording ends with the error of the call that is not permitted, or with that of its end.
-  SAY(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal));
-  SAY(cudaStreamEndCapture(s, &g));
-  for (int i = 0; i < 6; i++) {
-    CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
-    apply<<<1, kN, 0, s>>>(p, kN, 1, 1);
-    if (i == 0) SAY(cudaStreamSynchronize(s));
-    if (i == 1) SAY(cudaStreamQuery(s));
-    if (i == 2) SAY(cudaStreamWaitEvent(s, other));  // nothing in the recording has recorded it
-    if (i > 2) CUDA(cudaEventRecord(event, s));
-    if (i == 3) SAY(cudaEventQuery(event));
-    if (i == 4) {
-      CUDA(cudaStreamWaitEvent(t, event));
-      apply<<<1, kN, 0, t>>>(p, kN, 1, 1);
-      SAY(cudaStreamEndCapture(t, &g));
-      SAY(cudaStreamEndCapture(s, &g));  // t has not joined
-      continue;
-    }
-    if (i == 5) {
-      CUDA(cudaStreamBeginCapture(t, cudaStreamCaptureModeRelaxed));
-      SAY(cudaStreamWaitEvent(t, event));
-      (void)cudaStreamEndCapture(t, &g);
-    }
-    (void)cudaStreamEndCapture(s, &g);
-  }
-  cudaGetLastError();
-  cudaStreamCaptureStatus status;
-  CUDA(cudaStreamIsCapturing(t, &status));
-  CHECK(status == cudaStreamCaptureStatusNone);
-  CUDA(cudaEventRecord(event, t));
-  CUDA(cudaEventSynchronize(event));
-  CHECK(first_of(p) == 0);
-  for (cudaStream_t stream : {s, t}) CUDA(cudaStreamDestroy(stream));
-  CUDA(cudaFree(p));
-}
-
-static void check_invalidated_captures() {
-  int *p = new_ints(0);
-  cudaStream_t s = new_stream();
-  cudaGraph_t g;
-  for (int i = 0; i < 3; i++) {
-    CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
-    apply<<<1, kN, 0, s>>>(p, kN, 1, 1);
-    if (i == 0) CHECK(cudaStreamSynchronize(s) == cudaErrorStreamCaptureUnsupported);
-    if (i == 1) CHECK(cudaDeviceSynchronize() == cudaErrorStreamCaptureUnsupported);
-    if (i == 2) CHECK(cudaStreamAddCallback(s, [](cudaStream_t, cudaError_t, void *) {}, nullptr, 0) != cudaSuccess);
-    cudaStreamCaptureStatus status;
-    CUDA(cudaStreamIsCapturing(s, &status));
-    CHECK(status == cudaStreamCaptureStatusInvalidated);
-    apply<<<1, kN, 0, s>>>(p, kN, 1, 1);
-    CHECK(cudaGetLastError() == cudaErrorStreamCaptureInvalidated);
-    CHECK(cudaStreamEndCapture(s, &g) == cudaErrorStreamCaptureInvalidated && !g);
-    cudaGetLastError();
-  }
-  CHECK(first_of(p) == 0);
-  CUDA(cudaStreamDestroy(s));
-}
-
-// Into a graph of the program, behind nodes that the program names.
-static void check_capture_to_a_graph() {
-  int *p = new_ints(1);
-  CUstream s = new_stream();
-  CUgraph g, same;
-  CUgraphNode first, more[2];
-  OK(cuGraphCreate(&g, 0));
-  CUDA_KERNEL_NODE_PARAMS k = Apply(p, 2, 3).driver();
-  OK(cuGraphAddKernelNode(&first, g, nullptr, 0, &k));
-  OK(cuStreamBeginCaptureToGraph(s, g, &first, nullptr, 1, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  apply<<<1, kN, 0, s>>>(p, kN, 5, 0);
-  k = Apply(p, 7, 0).driver();
-  OK(cuGraphAddKernelNode(&more[0], g, &first, 1, &k));
-  OK(cuStreamUpdateCaptureDependencies(s, more, nullptr, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
-  apply<<<1, kN, 0, s>>>(p, kN, 1, 2);
-  OK(cuStreamEndCapture(s, &same));
-  CHECK(same == g);
-  CUgraphExec e;
-  OK(cuGraphInstantiate(&e, g, 0));
-  OK(cuGraphLaunch(e, s));
-  OK(cuStreamSynchronize(s));
-  CHECK(first_of(p) == 5 * 5 * 7 + 2);
-  OK(cuGraphExecDestroy(e));
-  OK(cuGraphDestroy(g));
-}
-
-static void check_launches_in_two_streams() {
-  int *p = new_ints(1);
-  cudaStream_t s = new_stream(), t = new_stream();
-  cudaGraph_t g = record_steps(s, p, 2, 1);
-  cudaGraphExec_t e = executable(g);
-  volatile int open = 0;
-  CUDA(cudaLaunchHostFunc(s, [](void *flag) { while (!*static_cast<volatile int *>(flag)); }, (void *)&open));
-  CUDA(cudaGraphLaunch(e, s));
-  CUDA(cudaGraphLaunch(e, t));
-  CHECK(cudaStreamQuery(t) == cudaErrorNotReady);
-  open = 1;
-  CUDA(cudaStreamSynchronize(t));
-  CHECK(first_of(p) == (((1 * 3 + 1) * 3 + 2) * 3 + 1) * 3 + 2);
-  CUDA(cudaGraphExecDestroy(e));
-}
-
-static void check_two_contexts() {
-  int *p = new_ints(1);
-  cudaStream_t s = new_stream();
-  CUcontext first, second;
-  cudaKernel_t kernel;
-  CUDA(cudaGetKernel(&kernel, reinterpret_cast<const void *>(apply)));
-  OK(cuCtxGetCurrent(&first));
-  OK(cuCtxCreate(&second, nullptr, 0, 0));
-  OK(cuCtxSetCurrent(first));
-  CUgraph g;
-  CUgraphNode nodes[3];
-  OK(cuGraphCreate(&g, 0));
-  for (int i = 0; i < 3; i++) {
-    Apply work(p, 3, i);
-    CUDA_KERNEL_NODE_PARAMS k = work.driver();
-    k.func = nullptr;
-    k.kern = reinterpret_cast<CUkernel>(kernel);
-    k.ctx = i == 1 ? second : first;
-    OK(cuGraphAddKernelNode(&nodes[i], g, i ? &nodes[i - 1] : nullptr, i > 0, &k));
-    CUDA_KERNEL_NODE_PARAMS got{};
-    OK(cuGraphKernelNodeGetParams(nodes[i], &got));
-    CHECK(got.kern == k.kern && got.ctx == k.ctx);
-  }
-  CUgraphExec e;
-  OK(cuGraphInstantiate(&e, g, 0));
-  for (int i = 0; i < 2; i++) OK(cuGraphLaunch(e, s));
-  CUDA(cudaStreamSynchronize(s));
-  int x = 1;
-  for (int i = 0; i < 6; i++) x = x * 3 + i % 3;
-  CHECK(first_of(p) == x);
-  OK(cuCtxDestroy(second));
-  CHECK(cuGraphLaunch(e, s) != CUDA_SUCCESS);  // an error, and no crash
-  OK(cuGraphExecDestroy(e));
-  OK(cuGraphDestroy(g));
-}
-
-static int measure(int kernels) {
-  using Clock = std::chrono::steady_clock;
-  cudaStream_t s = new_stream();
-  cudaGraph_t g;
-  CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
-  for (int i = 0; i < kernels; i++) nothing<<<1, 1, 0, s>>>(i);
-  CUDA(cudaStreamEndCapture(s, &g));
-  cudaGraphExec_t e = executable(g);
-  auto time = [&](auto work) {
-    double best = 1e9;
-    for (int r = 0; r < 200; r++) {
-      auto begin = Clock::now();
-      work();
-      best = std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
-      CUDA(cudaStreamSynchronize(s));
-    }
-    return best;
-  };
-  double single = time([&] { for (int i = 0; i < kernels; i++) nothing<<<1, 1, 0, s>>>(i); });
-  double graph = time([&] { CUDA(cudaGraphLaunch(e, s)); });
-  std::printf("%d launches: %.1f us, as a graph: %.1f us\n", kernels, single, graph);
-  return 0;
-}
-
-int main(int argc, char **argv) {
-  std::string what = argc > 1 ? argv[1] : "";
-  if (what == "times") return measure(std::atoi(argv[2]));
-  if (what == "rules") {
-    CUDA(cudaFree(nullptr));
-    check_invalidated_captures();
-    check_capture_to_a_graph();
-    check_launches_in_two_streams();
-    check_two_contexts();
-    return passed();
-  }
+int main() {
   check_order_of_built_nodes();
   check_a_diamond();
-  check_fork_and_join();
-  check_captured_copies_and_host_functions();
   check_memory();
   check_children_and_clones();
   check_updates();
   check_many_launches();
   check_events();
   check_user_objects();
-  check_capture_information();
-  check_errors();
   return passed();
 }

@@ -163,7 +163,7 @@ std::optional<CUresult> captured_wait(CUstream stream, CUevent event, bool as_no
 }
 
 CUresult check_event(CUevent event) {
-  if (!captures_exist.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
+  if (!events_captured.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
   return with_graphs([&](Live &) {
     const CapturedEvent *e = recordings().event(event);
     return e ? invalidate(*e->recording, CUDA_ERROR_CAPTURED_EVENT) : CUDA_SUCCESS;
@@ -171,7 +171,7 @@ CUresult check_event(CUevent event) {
 }
 
 CUresult check_context(u64 context) {
-  if (!captures_exist.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
+  if (!streams_capture.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
   return with_graphs([&](Live &) {
     CUresult result = CUDA_SUCCESS;
     for (const std::shared_ptr<Recording> &r : recordings().all())
@@ -181,7 +181,7 @@ CUresult check_context(u64 context) {
 }
 
 void forget_captured_event(CUevent event) {
-  if (!captures_exist.load(std::memory_order_relaxed)) return;
+  if (!events_captured.load(std::memory_order_relaxed)) return;
   (void)with_graphs([&](Live &) {
     recordings().forget_event(event);
     return CUDA_SUCCESS;
@@ -190,7 +190,7 @@ void forget_captured_event(CUevent event) {
 
 // Without its first stream a recording cannot be ended by the program.
 void forget_capturing_stream(CUstream stream) {
-  if (!captures_exist.load(std::memory_order_relaxed)) return;
+  if (!streams_capture.load(std::memory_order_relaxed)) return;
   (void)with_graphs([&](Live &all) {
     StreamKey key = recordings().key(number_of(stream));
     std::shared_ptr<Recording> r = recordings().of(key);
@@ -202,7 +202,7 @@ void forget_capturing_stream(CUstream stream) {
 }
 
 void forget_captures_of(u64 context) {
-  if (!captures_exist.load(std::memory_order_relaxed)) return;
+  if (!streams_capture.load(std::memory_order_relaxed)) return;
   (void)with_graphs([&](Live &all) {
     for (const std::shared_ptr<Recording> &r : recordings().all())
       if (takes_part(*r, context)) recordings().abandon(all, *r);

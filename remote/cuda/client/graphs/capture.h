@@ -14,12 +14,18 @@ namespace ckpt::remote::cuda {
 
 struct Graph;
 
-// Some stream records, or some event was last recorded in a stream that did.
-inline std::atomic<bool> captures_exist{false};
+// Some stream records.
+inline std::atomic<bool> streams_capture{false};
+// Some event was last recorded in a stream that did.
+inline std::atomic<bool> events_captured{false};
 
 bool stream_captures(u64 stream);
 inline bool is_capturing(u64 stream) {
-  return captures_exist.load(std::memory_order_relaxed) && stream_captures(stream);
+  return streams_capture.load(std::memory_order_relaxed) && stream_captures(stream);
+}
+inline bool may_be_captured() {
+  return streams_capture.load(std::memory_order_relaxed) ||
+         events_captured.load(std::memory_order_relaxed);
 }
 inline bool is_capturing(CUstream stream) { return is_capturing(number_of(stream)); }
 

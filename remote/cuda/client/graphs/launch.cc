@@ -27,6 +27,7 @@ CUresult launch_kernel(const KernelWork &k, CUstream stream) {
 // A driver launches a kernel only in a stream of its own context. So the default stream of that
 // context executes it, and both streams wait for each other here.
 CUresult launch_elsewhere(const KernelWork &k, CUstream stream) {
+  if (!ledger().lives(k.context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (CUresult e = entry_cuStreamSynchronize(stream); e != CUDA_SUCCESS) return e;
   InContext in(k.context);
   if (CUresult e = launch_kernel(k, nullptr); e != CUDA_SUCCESS) return e;

@@ -94,7 +94,8 @@ void Recordings::abandon(Live &all, Recording &r) {
 }
 
 void Recordings::note_existence() {
-  captures_exist.store(!streams_.empty() || !events_.empty(), std::memory_order_relaxed);
+  streams_capture.store(!streams_.empty(), std::memory_order_relaxed);
+  events_captured.store(!events_.empty(), std::memory_order_relaxed);
 }
 
 Recordings &recordings() {

@@ -20,7 +20,7 @@ CUresult unless_captured(CUevent event, Call call) {
 
 template <class Call>
 CUresult record(CUevent event, CUstream stream, unsigned flags, Call call) {
-  if (captures_exist.load(std::memory_order_relaxed))
+  if (may_be_captured())
     if (std::optional<CUresult> e =
             captured_record(event, stream, (flags & CU_EVENT_RECORD_EXTERNAL) != 0))
       return *e;
@@ -51,7 +51,7 @@ CUresult entry_cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned f
 }
 
 CUresult entry_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-  if (captures_exist.load(std::memory_order_relaxed))
+  if (may_be_captured())
     if (std::optional<CUresult> e =
             captured_wait(stream, event, (flags & CU_EVENT_WAIT_EXTERNAL) != 0))
       return *e;
