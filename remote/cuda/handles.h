@@ -20,8 +20,19 @@
 
 namespace ckpt::remote::cuda {
 
-enum class Kind : u8 { None, Context, Module, Library, Function, Kernel, Stream, Event, Pool };
-inline constexpr u8 kKinds = 9;
+enum class Kind : u8 {
+  None,
+  Context,
+  Module,
+  Library,
+  Function,
+  Kernel,
+  Stream,
+  Event,
+  Pool,
+  Array
+};
+inline constexpr u8 kKinds = 10;
 
 template <class T>
 inline constexpr Kind kKindOf = Kind::None;
@@ -41,6 +52,8 @@ template <>
 inline constexpr Kind kKindOf<CUevent> = Kind::Event;
 template <>
 inline constexpr Kind kKindOf<CUmemoryPool> = Kind::Pool;
+template <>
+inline constexpr Kind kKindOf<CUarray> = Kind::Array;
 
 inline constexpr u64 kNumberTag = 0x6bull << 56;
 

@@ -82,6 +82,11 @@ enum class Op : u16 {
   // {u32 gap (changes.h)}: what the device has changed, in frames CudaData: {n × {u64 address,
   // blob}}
   Fetch,
+  MakeArray,  // {u64 number, CUDA_ARRAY3D_DESCRIPTOR} -> {u64 number}
+  // {u8 1: a surface, CUDA_RESOURCE_DESC with a number as its array, u8 1: CUDA_TEXTURE_DESC, u8 1:
+  // CUDA_RESOURCE_VIEW_DESC} -> {u64 object}, as kernels know it
+  MakeTexture,
+  EndTexture,  // {u8 1: a surface, u64 object}
   Last,
 };
 
@@ -92,13 +97,15 @@ struct LaunchAttribute {
 };
 static_assert(sizeof(LaunchAttribute) == 68);
 
-// Rows of bytes in device memory.
+// Rows of bytes in device memory, or in an array.
 struct Box {
-  u64 address;
+  u64 address;       // in an array: bytes in front of it in its row
   u64 pitch, slice;  // bytes from row to row, and from slice to slice
   u64 width, height, depth;
+  u64 array = 0;     // its number; 0: memory
+  u64 y = 0, z = 0;  // its first row and slice there
 };
-static_assert(sizeof(Box) == 48);
+static_assert(sizeof(Box) == 72);
 
 // Bulk data travels in pieces of at most this size.
 inline constexpr u64 kPieceBytes = 1u << 20;

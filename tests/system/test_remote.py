@@ -17,6 +17,7 @@ from nodes import Nodes
 from test_opencl import assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
 
 HELLO, QUESTION, COMMAND, REFUSED, GREETING = 1, 2, 3, 16, 18
+VERSION = 2  # remote/frames.h
 MAGIC = 0x4d524b43
 SERVE = 3
 
@@ -304,7 +305,7 @@ class Wire:
         length = len(body) if announced is None else announced
         self.socket.sendall(struct.pack("<IHH", length, kind, 0) + body)
 
-    def hello(self, version=1, magic=MAGIC):
+    def hello(self, version=VERSION, magic=MAGIC):
         self.send(HELLO, struct.pack("<IIB", magic, version, SERVE) + struct.pack("<I", 0) + b"\0")
 
     def receive(self):
@@ -323,7 +324,7 @@ def test_another_version_is_refused_with_the_reason(server):
     w = Wire(server)
     w.hello(version=99)
     kind, body = w.receive()
-    assert kind == REFUSED and b"version 2 of its protocol, not 99" in body and b"same version of ckpt" in body
+    assert kind == REFUSED and f"version {VERSION} of its protocol, not 99".encode() in body and b"same version of ckpt" in body
 
 
 def resident(pid):

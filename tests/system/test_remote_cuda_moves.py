@@ -136,6 +136,19 @@ def test_memory_of_host_and_device_moves(nodes):
     moved.finish(here)
 
 
+def test_arrays_and_textures_stay_where_they_are(nodes):
+    """Refused before anything is touched. Without them the program moves."""
+    moved = Moved(nodes, source="remote_arrays.cu")
+    code, errors = moved.call("ckpt-dump", "--suspend")
+    assert code == 1 and "it has CUDA arrays" in errors
+    moved.step()
+    code, errors = moved.call("ckpt-dump", "--suspend")
+    assert code == 1 and "it has texture or surface objects" in errors
+    moved.step()
+    moved.move("cuda:1")
+    moved.finish()
+
+
 def refused(moved, device):
     code, errors = moved.call("ckpt-restore", "--device", device, "--resume")
     assert code != 0

@@ -4,6 +4,7 @@
 // travel.
 #include <array>
 
+#include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/copies.h"
 #include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/shared_memory.h"
@@ -16,10 +17,14 @@ struct Side {
   Box box;
 };
 
-// False: it is an array, or its size overflows.
-bool side_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t z,
-             size_t pitch, size_t height, const CUDA_MEMCPY3D &c, Side &out) {
-  if (type == CU_MEMORYTYPE_ARRAY) return false;
+// False: the array has ended.
+bool side_of(CUmemorytype type, CUarray array, const void *host, CUdeviceptr device, size_t x,
+             size_t y, size_t z, size_t pitch, size_t height, const CUDA_MEMCPY3D &c, Side &out) {
+  if (type == CU_MEMORYTYPE_ARRAY) {
+    u64 width = c.WidthInBytes;
+    out = {true, {x, width, width * c.Height, width, c.Height, c.Depth, number_of(array), y, z}};
+    return is_array(number_of(array));
+  }
   u64 base = type == CU_MEMORYTYPE_HOST ? number_of(host) : device;
   u64 shared = type == CU_MEMORYTYPE_DEVICE ? 0 : shared_memory().on_device(base, 1);
   if (shared) base = shared;
@@ -69,6 +74,14 @@ CUresult read_box(const Box &to, const Box &from, Order order) {
   return e;
 }
 
+// To a later row or slice.
+void advance(Box &b, u64 n, bool slices) {
+  if (b.array != 0)
+    (slices ? b.z : b.y) += n;
+  else
+    b.address += n * (slices ? b.slice : b.pitch);
+}
+
 // What is larger than one call may be goes slice by slice, and then row by row.
 template <class F>
 CUresult in_parts(Box to, Box from, F f) {
@@ -83,8 +96,8 @@ CUresult in_parts(Box to, Box from, F f) {
     u64 now = std::min(per_part, n - i);
     Box a = to, b = from;
     (slices ? a.depth : a.height) = (slices ? b.depth : b.height) = now;
-    a.address += i * (slices ? to.slice : to.pitch);
-    b.address += i * (slices ? from.slice : from.pitch);
+    advance(a, i, slices);
+    advance(b, i, slices);
     if (CUresult e = in_parts(a, b, f); e != CUDA_SUCCESS) return e;
   }
   return CUDA_SUCCESS;
@@ -119,12 +132,14 @@ CUDA_MEMCPY3D as_3d(const CUDA_MEMCPY2D &c) {
   d.srcMemoryType = c.srcMemoryType;
   d.srcHost = c.srcHost;
   d.srcDevice = c.srcDevice;
+  d.srcArray = c.srcArray;
   d.srcPitch = c.srcPitch;
   d.dstXInBytes = c.dstXInBytes;
   d.dstY = c.dstY;
   d.dstMemoryType = c.dstMemoryType;
   d.dstHost = c.dstHost;
   d.dstDevice = c.dstDevice;
+  d.dstArray = c.dstArray;
   d.dstPitch = c.dstPitch;
   d.WidthInBytes = c.WidthInBytes;
   d.Height = c.Height;
@@ -145,12 +160,11 @@ CUresult copy_slices(const CUDA_MEMCPY3D *c, Order order) {
 }
 
 CUresult sides_of(const CUDA_MEMCPY3D &c, Side &to, Side &from) {
-  if (!side_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstXInBytes, c.dstY, c.dstZ, c.dstPitch,
-               c.dstHeight, c, to) ||
-      !side_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcXInBytes, c.srcY, c.srcZ, c.srcPitch,
-               c.srcHeight, c, from))
-    return refuse("a copy from or to an array",
-                  "arrays for textures are not carried to other nodes");
+  if (!side_of(c.dstMemoryType, c.dstArray, c.dstHost, c.dstDevice, c.dstXInBytes, c.dstY, c.dstZ,
+               c.dstPitch, c.dstHeight, c, to) ||
+      !side_of(c.srcMemoryType, c.srcArray, c.srcHost, c.srcDevice, c.srcXInBytes, c.srcY, c.srcZ,
+               c.srcPitch, c.srcHeight, c, from))
+    return CUDA_ERROR_INVALID_HANDLE;
   bool narrow = to.box.pitch < c.WidthInBytes || from.box.pitch < c.WidthInBytes;
   return c.Height > 1 && narrow ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -161,6 +175,7 @@ bool is_empty(const CUDA_MEMCPY3D &c) {
 
 bool is_reachable(const Side &s) {
   const Box &b = s.box;
+  if (b.array != 0) return true;
   u64 bytes = (b.depth - 1) * b.slice + (b.height - 1) * b.pitch + b.width;
   return s.device ? memory().holds(b.address, bytes)
                   : b.address != 0 && !memory().is_device(b.address);
@@ -193,7 +208,8 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, Order order) {
   if (CUresult e = sides_of(c, to, from); e != CUDA_SUCCESS) return e;
   if (is_capturing(order.stream)) return capture_copy(order.stream, !order.async, c);
   if (!to.device && !from.device) return copy_on_host(to.box, from.box, order);
-  if (c.Height == 1 && c.Depth == 1) return copy_row(to, from, order);
+  bool arrays = to.box.array != 0 || from.box.array != 0;
+  if (c.Height == 1 && c.Depth == 1 && !arrays) return copy_row(to, from, order);
   if (CUresult e = shared_memory().before_work(order.stream); e != CUDA_SUCCESS) return e;
   CUresult e = copy_sides(to, from, order);
   bool waited = !order.async || !to.device;
@@ -211,6 +227,17 @@ CUresult entry_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream s) {
 }
 CUresult entry_cuMemcpy3D_v2(const CUDA_MEMCPY3D *c) { return copy_slices(c, kLegacy); }
 CUresult entry_cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *c) { return copy_slices(c, kPerThread); }
+// A context of the driver's matters to no copy, as addresses are of one space.
+static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D));
+CUresult entry_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *c) {
+  return copy_slices(reinterpret_cast<const CUDA_MEMCPY3D *>(c), kLegacy);
+}
+CUresult entry_cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *c) {
+  return copy_slices(reinterpret_cast<const CUDA_MEMCPY3D *>(c), kPerThread);
+}
+CUresult entry_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *c, CUstream s) {
+  return copy_slices(reinterpret_cast<const CUDA_MEMCPY3D *>(c), in(s));
+}
 CUresult entry_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream s) {
   return copy_slices(c, in(s));
 }

@@ -2,6 +2,9 @@
 //
 // Device code. A part (a container of a fat binary, a cubin, a text of PTX) is sent once; its
 // number is its hash.
+#include <fstream>
+#include <iterator>
+
 #include "common/base/log.h"
 #include "fatbin/image.h"
 #include "remote/cuda/client/client.h"
@@ -78,6 +81,19 @@ CUresult load(const void *code, bool library, u64 &out) {
   return load_parts(std::make_shared<LoadedCode>(image->form(), std::move(parts),
                                                  placed.error().what, taken_function),
                     out);
+}
+
+// As the program would have it in memory: text ends with a NUL. The sizes in the file are checked
+// here, because those of code in memory cannot be.
+CUresult read_code(const char *path, Bytes &out) {
+  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  if (!fatbin::Image::from_bytes(view(bytes))) return CUDA_ERROR_INVALID_IMAGE;
+  out.assign(view(bytes).begin(), view(bytes).end());
+  out.push_back(std::byte{0});
+  return CUDA_SUCCESS;
 }
 
 CUresult load_module(CUmodule *out, const void *code) {
@@ -181,6 +197,20 @@ CUresult entry_cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option 
   CUresult e = load(code, true, number);
   if (e == CUDA_SUCCESS) *out = reinterpret_cast<CUlibrary>(number);
   return e;
+}
+
+CUresult entry_cuModuleLoad(CUmodule *out, const char *path) {
+  Bytes code;
+  CUresult e = read_code(path, code);
+  return e == CUDA_SUCCESS ? load_module(out, code.data()) : e;
+}
+
+CUresult entry_cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *, void **,
+                                     unsigned, CUlibraryOption *, void **, unsigned) {
+  Bytes code;
+  CUresult e = read_code(path, code);
+  if (e != CUDA_SUCCESS) return e;
+  return entry_cuLibraryLoadData(out, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
 
 CUresult entry_cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule m, const char *name) {

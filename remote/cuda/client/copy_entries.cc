@@ -49,6 +49,26 @@ CUresult entry_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CU
   return copy_on_device(to, from, n, in_order(s));
 }
 
+// Their attributes say when the program's bytes are read, and where memory should be: they are read
+// now.
+CUresult entry_cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+                                  CUmemcpyAttributes *, size_t *, size_t, size_t *failed,
+                                  CUstream s) {
+  if (!to || !from || !bytes || count == 0 || s == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; i++) {
+    CUresult e = copy(to[i], from[i], bytes[i], in_order(s));
+    if (e == CUDA_SUCCESS) continue;
+    if (failed) *failed = i;
+    return e;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult entry_cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes,
+                                     size_t count, CUmemcpyAttributes *a, size_t *which, size_t n,
+                                     CUstream s) {
+  return entry_cuMemcpyBatchAsync(to, from, bytes, count, a, which, n, nullptr, s);
+}
+
 #define FILLS(bits, type)                                                                          \
   WAITING(cuMemsetD##bits##_v2, (CUdeviceptr p, type v, size_t n),                                 \
           fill(p, 0, v, sizeof(type), n, 1, order))                                                \

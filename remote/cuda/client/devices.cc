@@ -113,4 +113,16 @@ CUresult entry_cuDeviceCanAccessPeer(int *can, CUdevice, CUdevice) {
   return CUDA_SUCCESS;
 }
 
+// There is no access between devices.
+CUresult entry_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute, CUdevice a, CUdevice b) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!value || a == b) return CUDA_ERROR_INVALID_VALUE;
+  *value = 0;
+  return CUDA_SUCCESS;
+}
+
+// For a profiler, of which there is none here.
+CUresult entry_cuProfilerStart() { return ready(); }
+CUresult entry_cuProfilerStop() { return ready(); }
+
 }  // namespace ckpt::remote::cuda

@@ -19,6 +19,12 @@ CUresult allocate(CUdeviceptr *out, u64 bytes) {
   return e;
 }
 
+// Variables end with their code, and the device's side of page-locked memory with the host's.
+bool can_be_freed(const Allocation &a, u64 p) {
+  bool own = a.sharing == Sharing::None || a.sharing == Sharing::Managed;
+  return own && a.owner == 0 && a.base == p;
+}
+
 template <class T>
 CUresult put(void *out, T value) {
   std::memcpy(out, &value, sizeof value);
@@ -86,8 +92,7 @@ CUresult entry_cuMemFree_v2(CUdeviceptr p) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (p == 0) return CUDA_SUCCESS;
   std::optional<Allocation> a = memory().find(p);
-  if (!a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
-  if (a->sharing == Sharing::Mapped || a->owner != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!a || !can_be_freed(*a, p)) return CUDA_ERROR_INVALID_VALUE;
   CUresult e = settle(a->context);
   if (free_graph_memory(p)) return e;
   shared_memory().end(p);
@@ -122,8 +127,7 @@ CUresult entry_cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (is_capturing(stream)) return capture_free(stream, p);
   std::optional<Allocation> a = memory().find(p);
-  bool valid = a && a->base == p && a->owner == 0 && a->sharing != Sharing::Mapped;
-  if (!valid) return CUDA_ERROR_INVALID_VALUE;
+  if (!a || !can_be_freed(*a, p)) return CUDA_ERROR_INVALID_VALUE;
   CUresult e = entry_cuStreamSynchronize(stream);
   if (free_graph_memory(p)) return e;
   shared_memory().end(p);
@@ -137,6 +141,14 @@ CUresult entry_cuPointerGetAttribute(void *out, CUpointer_attribute what, CUdevi
   if (std::optional<HostRange> r = host_memory().find(p)) return host_attribute(*r, what, p, out);
   if (std::optional<Allocation> a = memory().find(p)) return device_attribute(*a, what, p, out);
   return CUDA_ERROR_INVALID_VALUE;
+}
+
+// Copies that wait are always complete when they return.
+CUresult entry_cuPointerSetAttribute(const void *value, CUpointer_attribute what, CUdeviceptr p) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  bool known = memory().find(p) || host_memory().find(p);
+  bool valid = value && what == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && known;
+  return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 // An attribute that a pointer does not have is 0 (cuPointerGetAttributes' documentation).

@@ -8,6 +8,7 @@
 
 #include "agent/participant/participant.h"
 #include "common/base/log.h"
+#include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/contents.h"
 #include "remote/cuda/client/event_times.h"
 #include "remote/cuda/client/gate.h"
@@ -25,7 +26,9 @@ std::string own_path() {
   return ::dladdr(&kHere, &info) != 0 && info.dli_fname ? info.dli_fname : "";
 }
 
-void append_code_obstacles(std::vector<std::string> &blockers) {
+void append_obstacles(std::vector<std::string> &blockers) {
+  if (std::string obstacle = array_obstacle(); !obstacle.empty())
+    blockers.push_back(std::move(obstacle));
   for (const Ledger::Object &o : ledger().objects()) {
     if (!o.code || o.code->needs().obstacle.empty()) continue;
     const CodeNeeds &n = o.code->needs();
@@ -49,7 +52,7 @@ class RemoteCuda final : public agent::Participant {
     else if (kernel_failed())
       blockers.push_back("a kernel of it has failed, so that every call returns that error");
     else
-      append_code_obstacles(blockers);
+      append_obstacles(blockers);
   }
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {

@@ -42,10 +42,15 @@ u64 times(u64 a, u64 b) {
 
 u64 bytes_of(const Box &b) { return times(times(b.width, b.height), b.depth); }
 
+CUarray array_of(Call &c, const Box &b) {
+  return static_cast<CUarray>(c.server.objects.real(Kind::Array, b.array));
+}
+
 // Whether the box lies in the program's device memory. Its last byte decides, for rows that do not
 // overlap.
 bool holds(Call &c, const Box &b) {
   if (b.width == 0 || b.height == 0 || b.depth == 0) return false;
+  if (b.array != 0) return array_of(c, b) != nullptr;  // the driver knows how large it is
   if (b.width > kMostBytes || (b.height > 1 && b.pitch < b.width)) return false;
   u64 last = times(b.slice, b.depth - 1), rows = times(b.pitch, b.height - 1);
   if (last > kMostBytes || rows > kMostBytes) return false;
@@ -67,13 +72,29 @@ CUDA_MEMCPY3D shape_of(const Box &b) {
   return d;
 }
 
-bool set_source(CUDA_MEMCPY3D &d, const Box &b) {
+bool set_source(Call &c, CUDA_MEMCPY3D &d, const Box &b) {
+  if (b.array != 0) {
+    d.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    d.srcArray = array_of(c, b);
+    d.srcXInBytes = b.address;
+    d.srcY = b.y;
+    d.srcZ = b.z;
+    return true;
+  }
   d.srcMemoryType = CU_MEMORYTYPE_DEVICE;
   d.srcDevice = b.address;
   return set_rows(b, d.srcPitch, d.srcHeight);
 }
 
-bool set_target(CUDA_MEMCPY3D &d, const Box &b) {
+bool set_target(Call &c, CUDA_MEMCPY3D &d, const Box &b) {
+  if (b.array != 0) {
+    d.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    d.dstArray = array_of(c, b);
+    d.dstXInBytes = b.address;
+    d.dstY = b.y;
+    d.dstZ = b.z;
+    return true;
+  }
   d.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   d.dstDevice = b.address;
   return set_rows(b, d.dstPitch, d.dstHeight);
@@ -154,7 +175,7 @@ CUresult op_write_box(Call &c) {
   ByteView bytes = c.in.raw(c.in.left());
   if (e != CUDA_SUCCESS) return e;
   CUDA_MEMCPY3D d = shape_of(to);
-  if (!holds(c, to) || bytes_of(to) != bytes.size() || !set_target(d, to))
+  if (!holds(c, to) || bytes_of(to) != bytes.size() || !set_target(c, d, to))
     return CUDA_ERROR_INVALID_VALUE;
   d.srcMemoryType = CU_MEMORYTYPE_HOST;
   d.srcHost = bytes.data();
@@ -171,7 +192,7 @@ CUresult op_read_box(Call &c) {
   if (e != CUDA_SUCCESS) return e;
   CUDA_MEMCPY3D d = shape_of(from);
   u64 all = bytes_of(from);
-  if (!holds(c, from) || all > kMaxBody || !set_source(d, from)) return CUDA_ERROR_INVALID_VALUE;
+  if (!holds(c, from) || all > kMaxBody || !set_source(c, d, from)) return CUDA_ERROR_INVALID_VALUE;
   Bytes packed(all);
   d.dstMemoryType = CU_MEMORYTYPE_HOST;
   d.dstHost = packed.data();
@@ -190,7 +211,7 @@ CUresult op_copy_box(Call &c) {
   if (e != CUDA_SUCCESS) return e;
   bool same = to.width == from.width && to.height == from.height && to.depth == from.depth;
   CUDA_MEMCPY3D d = shape_of(to);
-  if (!same || !holds(c, to) || !holds(c, from) || !set_source(d, from) || !set_target(d, to))
+  if (!same || !holds(c, to) || !holds(c, from) || !set_source(c, d, from) || !set_target(c, d, to))
     return CUDA_ERROR_INVALID_VALUE;
   return order.end(driver().cuMemcpy3DAsync_v2(&d, order.stream));
 }

@@ -41,6 +41,12 @@ namespace ckpt::remote::cuda {
   X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)     \
   X(cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)     \
   X(cuMemcpy3DAsync_v2, PFN_cuMemcpy3DAsync_v3020)         \
+  X(cuArray3DCreate_v2, PFN_cuArray3DCreate_v3020)         \
+  X(cuArrayDestroy, PFN_cuArrayDestroy_v2000)              \
+  X(cuTexObjectCreate, PFN_cuTexObjectCreate_v5000)        \
+  X(cuTexObjectDestroy, PFN_cuTexObjectDestroy_v5000)      \
+  X(cuSurfObjectCreate, PFN_cuSurfObjectCreate_v5000)      \
+  X(cuSurfObjectDestroy, PFN_cuSurfObjectDestroy_v5000)    \
   X(cuMemsetD2D8Async, PFN_cuMemsetD2D8Async_v3020)        \
   X(cuMemsetD2D16Async, PFN_cuMemsetD2D16Async_v3020)      \
   X(cuMemsetD2D32Async, PFN_cuMemsetD2D32Async_v3020)

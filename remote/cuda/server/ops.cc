@@ -36,6 +36,9 @@ std::array<Handler, kOps> ops() {
   set(Op::EndMirror, op_end_mirror);
   set(Op::Push, op_push);
   set(Op::Fetch, op_fetch);
+  set(Op::MakeArray, op_make_array);
+  set(Op::MakeTexture, op_make_texture);
+  set(Op::EndTexture, op_end_texture);
   return all;
 }
 

@@ -32,6 +32,10 @@ CUresult op_end_mirror(Call &c);
 CUresult op_push(Call &c);
 CUresult op_fetch(Call &c);
 
+CUresult op_make_array(Call &c);
+CUresult op_make_texture(Call &c);
+CUresult op_end_texture(Call &c);
+
 // The driver's stream of a number.
 CUresult stream_of(Call &c, u64 number, CUstream &out);
 

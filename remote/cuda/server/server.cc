@@ -97,6 +97,7 @@ void Server::execute(ByteView frame) {
   if (call.ended && status == CUDA_SUCCESS)
     for (u64 number : objects.end(call.ended)) {
       memory.forget_of(number);
+      arrays.forget(number);
       layouts.forget(number);
     }
   if (!call.header.one_way)

@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "remote/connection.h"
+#include "remote/cuda/server/arrays.h"
 #include "remote/cuda/server/call.h"
 #include "remote/cuda/server/code_parts.h"
 #include "remote/cuda/server/host_calls.h"
@@ -30,9 +31,10 @@ class Server {
  public:
   // Never destroyed: its threads run until the process ends.
   Server(std::unique_ptr<Connection> connection, DeviceMemory::Ask ask)
-      : memory(std::move(ask)), connection_(std::move(connection)) {}
+      : arrays(ask), memory(std::move(ask)), connection_(std::move(connection)) {}
 
   Objects objects;
+  Arrays arrays;
   DeviceMemory memory;
   CodeParts code;
   HostCalls host_calls;

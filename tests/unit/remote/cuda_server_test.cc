@@ -211,7 +211,7 @@ TEST_CASE("whatever a program sends, the server survives") {
     for (int i = 0; i < 20; i++) {
       Bytes body(rng() % 8 * 8 + rng() % 3);
       for (std::byte &b : body) b = static_cast<std::byte>(rng() % 4 ? 0 : rng());
-      u16 number = static_cast<u16>(rng() % 2 ? rng() % 256 : op(Op::First) + rng() % 24);
+      u16 number = static_cast<u16>(rng() % 2 ? rng() % 256 : op(Op::First) + rng() % 32);
       bool call = rng() % 16 != 0;
       if (call)
         p.call(number, body, rng() % 2);

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/arrays.h"
+
+#include "remote/cuda/array_format.h"
+#include "remote/cuda/client/copies.h"
+#include "remote/cuda/client/textures.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+// What the program has asked for. Numbers are not used again, so those that ended may stay.
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<u64, CUDA_ARRAY3D_DESCRIPTOR> all;
+};
+Table &table() {
+  static Table *const kTable = new Table;
+  return *kTable;
+}
+
+CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR &d) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  constexpr unsigned kKnown = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
+                              CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
+  if (channel_bytes(d.Format) == 0 || (d.Flags & ~kKnown) != 0)
+    return refuse("an array of this format", "such arrays are not carried to other nodes");
+  u64 number = ledger().new_number(Kind::Array), context = current_context();
+  Writer w;
+  w.put(number).raw(&d, sizeof d);
+  Bytes reply;
+  if (CUresult e = ask(Op::MakeArray, w, &reply); e != CUDA_SUCCESS) return e;
+  if (Reader(reply).get<u64>() != number) return link().malformed();
+  ledger().add(number, context, {static_cast<u16>(Op::MakeArray), context, w.take()});
+  std::lock_guard lock(table().mutex);
+  table().all[number] = d;
+  *out = reinterpret_cast<CUarray>(number);
+  return CUDA_SUCCESS;
+}
+
+CUresult description(CUarray array, CUDA_ARRAY3D_DESCRIPTOR &out) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!is_array(number_of(array))) return CUDA_ERROR_INVALID_HANDLE;
+  std::lock_guard lock(table().mutex);
+  out = table().all[number_of(array)];
+  return CUDA_SUCCESS;
+}
+
+// One end of a copy of bytes in one row.
+struct End {
+  CUmemorytype type;
+  u64 address;  // in an array: bytes in front of it
+  CUarray array;
+};
+End memory_at(CUdeviceptr p) { return {CU_MEMORYTYPE_DEVICE, p, nullptr}; }
+End host_at(const void *p) { return {CU_MEMORYTYPE_HOST, number_of(p), nullptr}; }
+End array_at(CUarray a, size_t offset) { return {CU_MEMORYTYPE_ARRAY, offset, a}; }
+
+CUresult copy_row(const End &to, const End &from, size_t bytes, Order order) {
+  CUDA_MEMCPY3D c{};
+  c.dstMemoryType = to.type;
+  c.dstArray = to.array;
+  c.srcMemoryType = from.type;
+  c.srcArray = from.array;
+  c.dstXInBytes = to.array ? to.address : 0;
+  c.srcXInBytes = from.array ? from.address : 0;
+  c.dstDevice = to.array ? 0 : to.address;
+  c.srcDevice = from.array ? 0 : from.address;
+  c.dstHost = reinterpret_cast<void *>(c.dstDevice);
+  c.srcHost = reinterpret_cast<const void *>(c.srcDevice);
+  c.WidthInBytes = bytes;
+  c.Height = c.Depth = 1;
+  return copy_box(c, order);
+}
+
+}  // namespace
+
+bool is_array(u64 number) { return kind_of(number) == Kind::Array && ledger().lives(number); }
+
+std::string array_obstacle() {
+  if (!ledger().objects(Kind::Array).empty())
+    return "it has CUDA arrays, which are not moved to another driver";
+  if (has_textures())
+    return "it has texture or surface objects, of which another driver makes other ones";
+  return {};
+}
+
+CUresult entry_cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
+  return out && d ? make(out, *d) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult entry_cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {
+  if (!out || !d) return CUDA_ERROR_INVALID_VALUE;
+  CUDA_ARRAY3D_DESCRIPTOR all{};
+  all.Width = d->Width;
+  all.Height = d->Height;
+  all.Format = d->Format;
+  all.NumChannels = d->NumChannels;
+  return make(out, all);
+}
+
+CUresult entry_cuArrayDestroy(CUarray array) { return ask_cuArrayDestroy(array); }
+
+CUresult entry_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *d, CUarray array) {
+  return d ? description(array, *d) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult entry_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *d, CUarray array) {
+  CUDA_ARRAY3D_DESCRIPTOR all{};
+  if (!d) return CUDA_ERROR_INVALID_VALUE;
+  CUresult e = description(array, all);
+  if (e == CUDA_SUCCESS) *d = {all.Width, all.Height, all.Format, all.NumChannels};
+  return e;
+}
+
+// The two forms of an entry that waits: for the legacy default stream, and for the per-thread one.
+#define WAITING(symbol, parameters, to, from)                                      \
+  CUresult entry_##symbol parameters { return copy_row(to, from, n, {0, false}); } \
+  CUresult entry_##symbol##_ptds parameters { return copy_row(to, from, n, {2, false}); }
+WAITING(cuMemcpyAtoA_v2, (CUarray to, size_t x, CUarray from, size_t y, size_t n), array_at(to, x),
+        array_at(from, y))
+WAITING(cuMemcpyAtoD_v2, (CUdeviceptr to, CUarray from, size_t x, size_t n), memory_at(to),
+        array_at(from, x))
+WAITING(cuMemcpyDtoA_v2, (CUarray to, size_t x, CUdeviceptr from, size_t n), array_at(to, x),
+        memory_at(from))
+WAITING(cuMemcpyAtoH_v2, (void *to, CUarray from, size_t x, size_t n), host_at(to),
+        array_at(from, x))
+WAITING(cuMemcpyHtoA_v2, (CUarray to, size_t x, const void *from, size_t n), array_at(to, x),
+        host_at(from))
+#undef WAITING
+
+CUresult entry_cuMemcpyAtoHAsync_v2(void *to, CUarray from, size_t x, size_t n, CUstream s) {
+  return copy_row(host_at(to), array_at(from, x), n, {number_of(s), true});
+}
+CUresult entry_cuMemcpyHtoAAsync_v2(CUarray to, size_t x, const void *from, size_t n, CUstream s) {
+  return copy_row(array_at(to, x), host_at(from), n, {number_of(s), true});
+}
+
+}  // namespace ckpt::remote::cuda

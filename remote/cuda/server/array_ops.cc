@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/codec.h"
+#include "remote/cuda/server/ops.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+template <class T>
+bool take_plain(Call &c, T &out) {
+  ByteView bytes = c.in.raw(sizeof out);
+  if (c.in.ok()) std::memcpy(static_cast<void *>(&out), bytes.data(), sizeof out);
+  return c.in.ok();
+}
+
+// A pointer to `value` if the call has it.
+template <class T>
+const T *take_optional(Call &c, T &value) {
+  return c.in.get<u8>() != 0 && take_plain(c, value) ? &value : nullptr;
+}
+
+// With the driver's array in place of its number, and only memory of the program.
+CUresult resolve(Call &c, CUDA_RESOURCE_DESC &r) {
+  const DeviceMemory &memory = c.server.memory;
+  bool ok = false;
+  if (r.resType == CU_RESOURCE_TYPE_ARRAY) {
+    u64 number = number_of(r.res.array.hArray);
+    r.res.array.hArray = static_cast<CUarray>(c.server.objects.real(Kind::Array, number));
+    return r.res.array.hArray ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (r.resType == CU_RESOURCE_TYPE_LINEAR)
+    ok = memory.holds(r.res.linear.devPtr, r.res.linear.sizeInBytes);
+  u64 bytes = 0;
+  if (r.resType == CU_RESOURCE_TYPE_PITCH2D)
+    ok = !__builtin_mul_overflow(r.res.pitch2D.pitchInBytes, r.res.pitch2D.height, &bytes) &&
+         memory.holds(r.res.pitch2D.devPtr, bytes);
+  return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace
+
+CUresult op_make_array(Call &c) {
+  u64 number = c.in.get<u64>();
+  CUDA_ARRAY3D_DESCRIPTOR d{};
+  if (!take_plain(c, d) || !c.in.done() || kind_of(number) != Kind::Array) return c.reject();
+  CUarray made = nullptr;
+  CUresult e = c.server.arrays.make(d, made);
+  if (e != CUDA_SUCCESS) return e;
+  c.put_number(number, made, c.header.context);
+  if (!c.malformed) c.server.arrays.add(number, d);
+  return e;
+}
+
+CUresult op_make_texture(Call &c) {
+  bool surface = c.in.get<u8>() != 0;
+  CUDA_RESOURCE_DESC r{};
+  CUDA_TEXTURE_DESC t{};
+  CUDA_RESOURCE_VIEW_DESC v{};
+  if (!take_plain(c, r)) return c.reject();
+  const CUDA_TEXTURE_DESC *texture = take_optional(c, t);
+  const CUDA_RESOURCE_VIEW_DESC *view = take_optional(c, v);
+  if (!c.in.done()) return c.reject();
+  if (CUresult e = resolve(c, r); e != CUDA_SUCCESS) return e;
+  if (!surface && !texture) return CUDA_ERROR_INVALID_VALUE;
+  unsigned long long object = 0;
+  CUresult e = surface ? driver().cuSurfObjectCreate(&object, &r)
+                       : driver().cuTexObjectCreate(&object, &r, texture, view);
+  if (e != CUDA_SUCCESS) return e;
+  c.server.arrays.add_texture(surface, object);
+  c.out.put(u64{object});
+  return e;
+}
+
+CUresult op_end_texture(Call &c) {
+  bool surface = c.in.get<u8>() != 0;
+  u64 object = c.in.get<u64>();
+  if (!c.in.done()) return c.reject();
+  if (!c.server.arrays.remove_texture(surface, object)) return CUDA_ERROR_INVALID_VALUE;
+  return surface ? driver().cuSurfObjectDestroy(object) : driver().cuTexObjectDestroy(object);
+}
+
+}  // namespace ckpt::remote::cuda
