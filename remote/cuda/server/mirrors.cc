@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/server/mirrors.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "remote/cuda/changes.h"
@@ -63,7 +64,8 @@ CUresult Mirrors::write(u64 context, std::span<Range> ranges) {
   std::lock_guard lock(mutex_);
   CUstream stream = nullptr;
   CUresult e = open_stream(context, stream);
-  std::ranges::stable_partition(ranges, [](const Range &r) { return r.bytes.size() > kFlagBytes; });
+  auto is_large = [](const Range &r) { return r.bytes.size() > kFlagBytes; };
+  std::stable_partition(ranges.begin(), ranges.end(), is_large);
   for (const Range &r : ranges) {
     std::byte *copy = copy_of(r.address, r.bytes.size());
     if (!copy) return CUDA_ERROR_INVALID_VALUE;
