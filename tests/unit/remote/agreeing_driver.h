@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A driver that agrees to everything, in place of remote/cuda/server/driver.cc; included by one
-// source of a program.
+// A driver that agrees to everything but host functions, which it could not run, in place of
+// remote/cuda/server/driver.cc; included by one source of a program.
 #pragma once
 
 #include "remote/cuda/server/driver.h"
@@ -35,6 +35,8 @@ inline CUresult no_parameters(CUkernel, size_t, size_t *, size_t *) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
+inline CUresult no_host_functions(CUstream, CUhostFn, void *) { return CUDA_ERROR_NOT_SUPPORTED; }
+
 inline Driver make_driver() {
   Driver d{};
 #define X(symbol, type) d.symbol = &Agrees<type>::call;
@@ -43,6 +45,7 @@ inline Driver make_driver() {
   d.cuMemAddressReserve = reserve;
   d.cuMemcpyHtoDAsync_v2 = copy_to_device;
   d.cuKernelGetParamInfo = no_parameters;
+  d.cuLaunchHostFunc = no_host_functions;
   for (void *&entry : d.entries) entry = reinterpret_cast<void *>(&Agrees<CUresult (*)()>::call);
   return d;
 }
