@@ -33,6 +33,7 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "remote_graphs.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "remote_captures.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "remote_graph_rules.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "remote_shared.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "remote_arrays.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "slices.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}

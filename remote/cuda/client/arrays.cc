@@ -30,7 +30,7 @@ CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR &d) {
   Bytes reply;
   if (CUresult e = ask(Op::MakeArray, w, &reply); e != CUDA_SUCCESS) return e;
   if (Reader(reply).get<u64>() != number) return link().malformed();
-  ledger().add(number, context, {static_cast<u16>(Op::MakeArray), context, w.take()});
+  ledger().add(number, context, {cuda::number(Op::MakeArray), context, w.take()});
   std::lock_guard lock(table().mutex);
   table().all[number] = d;
   *out = reinterpret_cast<CUarray>(number);
@@ -97,8 +97,6 @@ CUresult entry_cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {
   all.NumChannels = d->NumChannels;
   return make(out, all);
 }
-
-CUresult entry_cuArrayDestroy(CUarray array) { return ask_cuArrayDestroy(array); }
 
 CUresult entry_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *d, CUarray array) {
   return d ? description(array, *d) : CUDA_ERROR_INVALID_VALUE;

@@ -17,9 +17,9 @@
 // guide, "Coherency and Concurrency"). Mapped page-locked memory needs a wait before the host
 // reads, too; but the host may write to one part of it while a kernel reads another one.
 //
-// Both sides find their own changes by comparing with a second copy (changes.h). That needs no
-// access rights and no signals, and so works for memory that the kernel writes to, as read(2) does.
-// Only changed ranges travel, in units of 4 bytes, so that both sides may have changed different
+// Both sides find their own changes by comparing with a second copy (changes.h). This also finds
+// what system calls have written, such as read(2), which fail on write-protected memory. Only
+// changed ranges travel, in units of 4 bytes, so that both sides may have changed different
 // parts.
 //
 // While the device has managed memory, the host's pages are without access. A program that touches
@@ -32,8 +32,8 @@
 // is seen after a wait, not while it runs.
 //
 // Cost: a launch behind a wait compares all managed memory once, each launch all mapped memory, and
-// each wait behind a launch compares all of both on the device's node, which a device sends there
-// first. On two shared cores a launch and a wait together cost 0.5 s for each GiB.
+// each wait behind a launch copies all of both from the device to its node and compares it there.
+// On two shared cores a launch and a wait together cost 0.5 s for each GiB.
 //
 // A checkpoint fetches, and saves the host's pages only. On another server both sides start with
 // zeros, and the next launch sends all that is not zero.
@@ -51,8 +51,10 @@ constexpr u64 kPageBytes = 4096;
 
 std::byte *host_pages(u64 address) { return reinterpret_cast<std::byte *>(address); }
 
-// Both numbers of the legacy default stream are one.
-u64 known_as(u64 stream) { return stream == 1 ? 0 : stream; }
+// The legacy default stream has two numbers, and each context has its own.
+std::pair<u64, u64> known_as(u64 stream) {
+  return {context_of_stream(stream), stream == 1 ? 0 : stream};
+}
 
 u64 end_of_page(u64 address) { return (address + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
@@ -241,9 +243,15 @@ CUresult SharedMemory::after_wait(u64 stream) {
   if (streams_.empty()) return CUDA_SUCCESS;
   lend(false);
   CUresult e = fetch();
-  if (stream == kAllStreams) streams_.clear();
-  streams_.erase(known_as(stream));
+  if (stream == kAllStreams)
+    waited_for_all_of(current_context());
+  else if (stream != kEvent)
+    streams_.erase(known_as(stream));
   return e;
+}
+
+void SharedMemory::waited_for_all_of(u64 context) {
+  std::erase_if(streams_, [&](const auto &s) { return s.first == context; });
 }
 
 // The stream goes on once the function has returned, so the device must have the changes by then.
@@ -280,7 +288,7 @@ bool SharedMemory::resolve_fault(u64 address) {
   CUresult e = note_error(link().ask(number(Op::Settle), s->second.context, {}));
   lend(false);
   if (e == CUDA_SUCCESS) e = fetch();
-  if (e == CUDA_SUCCESS) streams_.clear();
+  if (e == CUDA_SUCCESS) waited_for_all_of(s->second.context);
   if (link().lost() == CUDA_SUCCESS) return true;
   log::error("the program uses managed memory that its device had, and the device is lost: {}",
              link().why_lost());

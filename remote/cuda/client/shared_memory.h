@@ -32,8 +32,8 @@ class SharedMemory {
   // Before the program waits or asks: a kernel may wait for mapped memory that the program has
   // changed.
   CUresult before_wait();
-  // The program has waited for a stream, or for kAllStreams, or only for an event: it sees what the
-  // device has changed.
+  // The program has waited for a stream, for kAllStreams of the current context, or only for an
+  // event: it sees what the device has changed.
   static constexpr u64 kAllStreams = ~u64{0}, kEvent = ~u64{1};
   CUresult after_wait(u64 stream);
   // Whether any of these bytes of the device is shared.
@@ -69,6 +69,7 @@ class SharedMemory {
   void lend(bool to_device);
   void set_access(u64 begin, u64 end) const;
   bool resolve_fault(u64 address);
+  void waited_for_all_of(u64 context);
   static bool on_fault(u64 address);
 
   // Checked by every launch and wait.
@@ -77,9 +78,10 @@ class SharedMemory {
   Table all_;
   std::map<u64, u64> by_device_;  // the host's address, by the device's
   size_t mapped_ = 0;             // how many are not managed
-  std::set<u64> streams_;         // with work that the program has not waited for
-  bool lent_ = false;             // the device has the managed memory; the host has no access
-  int host_functions_ = 0;        // that run now
+  // With work that the program has not waited for: the context and the stream.
+  std::set<std::pair<u64, u64>> streams_;
+  bool lent_ = false;       // the device has the managed memory; the host has no access
+  int host_functions_ = 0;  // that run now
   bool begun_again_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the programs with graphs have in common: kernels whose order shows, and short names.
+// For the test programs of graphs: kernels that show in which order they ran, and short names.
 #pragma once
 
 #include <cuda.h>

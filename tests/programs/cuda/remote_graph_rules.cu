@@ -2,7 +2,7 @@
 //
 // What NVIDIA documents of graphs and the software device does not do: a recording is unusable after
 // a call that is not permitted, launches of one graph wait for each other, a kernel runs in the
-// context of its node, a graph whose code has ended returns an error.
+// context of its node, a graph of code that has ended returns an error.
 //
 //   remote_graph_rules      checks itself
 //   remote_graph_rules N    microseconds for a launch of N kernels, one by one and as a graph

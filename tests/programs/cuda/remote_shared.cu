@@ -5,6 +5,7 @@
 //
 //   remote_shared [STEPS]   prints "step N" after each step; makes as many as the file "steps" says,
 //                           or all of them
+#include <cuda.h>
 #include <fcntl.h>
 
 #include <algorithm>
@@ -167,6 +168,14 @@ void in_a_host_function(State &s) {
   grow_on_host(s.all, 6);
 }
 
+// A wait for another context is none for this one.
+void wait_for_another_context() {
+  CUcontext other;
+  CHECK(cuCtxCreate(&other, nullptr, 0, 0) == CUDA_SUCCESS);
+  CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
+  CHECK(cuCtxDestroy(other) == CUDA_SUCCESS);
+}
+
 // A kernel that runs while the host writes what it waits for.
 void while_a_kernel_runs(State &s) {
   unsigned *words;
@@ -174,6 +183,7 @@ void while_a_kernel_runs(State &s) {
   words[0] = 0;
   wait_for<<<1, 1, 0, s.stream>>>(words, words + 20'000, words + 1);
   CHECK(cudaStreamQuery(s.stream) == cudaErrorNotReady);
+  wait_for_another_context();
   for (int i = 10'000; i < 25'000; i++) words[i] = i;
   words[0] = 1;
   CUDA(cudaStreamSynchronize(s.stream));

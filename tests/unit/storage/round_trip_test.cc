@@ -100,7 +100,7 @@ TEST_CASE("put() works in any order and from any thread, and calls done() once")
 
 TEST_CASE("offsets that an agent merely names cost no memory beyond what an index can list") {
   TempFolder tmp;
-  Bytes byte(1);  // outlives the writer, whose threads read it
+  Bytes byte(1);  // threads of the writer read it until the writer ends
   auto writer = must(ImageWriter::create(tmp / "image", {}));
   Result<> put;
   int streams = 0;

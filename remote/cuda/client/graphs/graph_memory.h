@@ -7,7 +7,8 @@
 
 namespace ckpt::remote::cuda {
 
-// It belongs to the graph whose node allocates it, and to the copies of that graph. Thread-safe.
+// It belongs to the graph with the node that allocates it, and to the copies of that graph.
+// Thread-safe.
 struct GraphMemory;
 
 CUresult allocate_for_graph(u64 context, u64 bytes, std::shared_ptr<GraphMemory> &out);

@@ -32,7 +32,7 @@ struct Recording {
 
   CUresult append(const StreamKey &s, CUgraphNodeType type, WorkPointer work,
                   std::shared_ptr<Graph> child);
-  // Streams that take part, and whose last nodes lead to none of the first stream.
+  // Streams that were not joined again: no edge leads from their last nodes to the first stream.
   bool unjoined() const;
 
   std::shared_ptr<Graph> graph;
