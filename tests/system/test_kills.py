@@ -305,13 +305,14 @@ def test_dump_and_killed_criu(subject, ckpt, moment):
     clean(ckpt)
 
 
-# A process that CRIU has started outlives it and holds its connection (CRIU 4.2 probes the kernel by one).
+# A process that CRIU has started outlives it and holds its connection (CRIU 4.2 probes the kernel by one, which stops
+# itself).
 ORPHAN = """for a; do if [ "$dir_is_next" ]; then dir=$a; dir_is_next=; elif [ "$a" = -D ]; then dir_is_next=yes; fi; done
-/usr/bin/python3 -c 'import os, socket, sys, time
+/usr/bin/python3 -c 'import os, signal, socket, sys
 s = socket.socket(socket.AF_UNIX)
-s.connect(sys.argv[1] + "/streamer-capture.sock")
+s.connect(sys.argv[1] + "/streamer-SOCKET.sock")
 open(sys.argv[1] + "/connected", "w")
-time.sleep(1000)' "$dir" &
+os.kill(os.getpid(), signal.SIGSTOP)' "$dir" &
 until [ -e "$dir/connected" ]; do :; done
 kill -KILL $$"""
 
@@ -319,12 +320,23 @@ kill -KILL $$"""
 def test_dump_whose_criu_is_killed_and_leaves_a_process(ckpt):
     job = ckpt.run("counter", 100000)
     job.wait_lines(3)
-    process = tool(ckpt, "ckpt-dump", job.pid, "-o", "image", **criu_wrapper(ckpt, "dump", ORPHAN))
+    process = tool(ckpt, "ckpt-dump", job.pid, "-o", "image", **criu_wrapper(ckpt, "dump", ORPHAN.replace("SOCKET", "capture")))
     _, errors = process.communicate(timeout=100)
     assert process.returncode == 1 and "signal 9" in errors, errors
     assert not below(1, "streamer-capture")
     job.wait_lines(len(job.lines) + 3)
     clean_after_kill(ckpt, job)
+
+
+def test_restore_whose_criu_is_killed_and_leaves_a_process(ckpt):
+    job = ckpt.run("counter", 100000)
+    job.wait_lines(3)
+    ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    copy = ckpt.restore("image", env=criu_wrapper(ckpt, "restore", ORPHAN.replace("SOCKET", "serve")))
+    assert copy.wait(100) == 1 and "signal 9" in copy.error_text
+    assert not below(1, "streamer-serve")
+    clean(ckpt)
 
 
 # Waits for the first thread alone, as CRIU 4.2 does at some moments: wait4(2) then never returns.

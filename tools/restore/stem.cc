@@ -127,11 +127,21 @@ class StemProcess {
     int status = 0;
     while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
     }
+    if (status != 0) end_children();
     send(StemEvent::CriuEnded, status);
     pid_t root = 0;
     std::ifstream(o_.folder + "/" + kPidFile) >> root;
     if (status != 0 || root <= 0) return fail("CRIU failed");
     return root;
+  }
+
+  // If CRIU was killed, its children are now ours: processes that it was restoring, and some with
+  // which it tests the kernel (kerndat.c), of which one has stopped itself. They have CRIU's
+  // connection to the image, which the keeper serves until it is closed.
+  void end_children() {
+    do {
+      for (pid_t child : ProcessTable::read().children(::getpid())) ::kill(child, SIGKILL);
+    } while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR);
   }
 
   // The readers of the program's output must see the end of file when the program closes it.

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tools/session/stop_signals.h"
 
@@ -23,9 +24,13 @@ void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped) {
 }
 
 void kill_tree(pid_t root) {
-  // SIGSTOP first, so that no process can start another one meanwhile.
-  for (int signal : {SIGSTOP, SIGKILL})
-    for (const Process &p : ProcessTable::read().tree(root)) ::kill(p.pid, signal);
+  // SIGSTOP first, so that no process can start another one meanwhile. If a parent ends meanwhile,
+  // its children are no longer in the tree.
+  std::set<pid_t> all;
+  for (int signal : {SIGSTOP, SIGKILL}) {
+    for (const Process &p : ProcessTable::read().tree(root)) all.insert(p.pid);
+    for (pid_t pid : all) ::kill(pid, signal);
+  }
 }
 
 bool is_own_helper(pid_t pid) {
