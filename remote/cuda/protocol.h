@@ -48,7 +48,8 @@ enum class Op : u16 {
   Unmap,  // {u64 base, u64 bytes}
   // {u64 number, blob}: a part of device code, which Load names; one way
   Code,
-  // {u64 number of the library or module, u8 form, u32 n, n × u64 number of a part} -> {u64 number}
+  // {u64 number of the library or module, u8 form, u32 n, n × u64 number of a part, JitOptions}
+  // -> {u64 number, JitAnswer}; without the number if it fails
   Load,
   Global,  // {u64 library or module, str name} -> {u64 address, u64 bytes}
   // {u64 function} -> {u32 n, n × {u64 offset, u64 bytes}}
@@ -87,6 +88,9 @@ enum class Op : u16 {
   // CUDA_RESOURCE_VIEW_DESC} -> {u64 object}, as kernels know it
   MakeTexture,
   EndTexture,  // {u8 1: a surface, u64 object}
+  // {JitOptions, u32 n, n × {u32 type, u64 number of a part, str name, JitOptions}} -> {JitAnswer,
+  // blob}: the device linker
+  Link,
   Last,
 };
 

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "fatbin/image.h"
+#include "softcuda/driver/jit_outputs.h"
 #include "softcuda/driver/link.h"
 
 namespace ckpt::softcuda::driver {
@@ -25,13 +26,13 @@ CUresult report_missing_ptx(const fatbin::Image &image) {
   bool newer = false;
   for (const fatbin::Container &c : image.containers())
     for (const fatbin::Entry &e : c.entries) newer |= e.kind == fatbin::Kind::Ptx;
-  warn(newer
-           ? fmt::format(
-                 "the program's PTX requires a newer device than sm_{}; set CKPT_SOFTCUDA_SM "
-                 "to the compute capability that it was compiled for, times ten",
-                 process().sm)
-           : "the program holds no PTX, which is all that the software device can run; compile it "
-             "with -arch=sm_75 or -gencode arch=compute_75,code=compute_75");
+  compiler_error(
+      newer ? fmt::format(
+                  "the program's PTX requires a newer device than sm_{}; set CKPT_SOFTCUDA_SM "
+                  "to the compute capability that it was compiled for, times ten",
+                  process().sm)
+            : "the program holds no PTX, which is all that the software device can run; compile it "
+              "with -arch=sm_75 or -gencode arch=compute_75,code=compute_75");
   return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
@@ -45,7 +46,7 @@ CUresult collect_ptx(const fatbin::Image &image, std::vector<std::string> &out) 
     if (e == nullptr) continue;
     Result<fatbin::Payload> p = image.payload(*e);
     if (!p) {
-      warn(p.error().text());
+      compiler_error(p.error().text());
       return CUDA_ERROR_INVALID_IMAGE;
     }
     std::ranges::move(linked_parts(p->text()), std::back_inserter(out));
@@ -59,7 +60,7 @@ CUresult read_code(const void *code, std::vector<std::string> &ptx) {
   REQUIRE(code != nullptr, CUDA_ERROR_INVALID_VALUE);
   Result<fatbin::Image> image = fatbin::Image::in_memory(code);
   if (!image) {
-    warn(image.error().text());
+    compiler_error(image.error().text());
     return CUDA_ERROR_INVALID_IMAGE;
   }
   return collect_ptx(*image, ptx);
@@ -70,14 +71,14 @@ CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Ima
   for (const std::string &text : ptx) {
     Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(text);
     if (!m) {
-      warn(m.error().text());
+      compiler_error(m.error().text());
       return CUDA_ERROR_INVALID_PTX;
     }
     modules.push_back(std::move(*m));
   }
   Result<std::unique_ptr<vm::Image>> image = vm::Image::link(std::move(modules));
   if (!image) {
-    warn(image.error().text());
+    compiler_error(image.error().text());
     return CUDA_ERROR_INVALID_PTX;
   }
   out = std::move(*image);

@@ -2,15 +2,15 @@
 //
 // cuLibrary*, and the cuKernel* calls about a library's kernels.
 #include "softcuda/driver/code.h"
+#include "softcuda/driver/jit_outputs.h"
 #include "softcuda/driver/named_entries.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
 
-SOFTCUDA_API CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *, void **,
-                                        unsigned int, CUlibraryOption *, void **, unsigned int) {
-  CALL_INITIALISED();
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
+namespace {
+
+CUresult load_library(const void *code, CUlibrary *out) {
   auto l = std::make_unique<Library>();
   CHECK_CU(read_code(code, l->ptx));
   CHECK_CU(link_image(l->ptx, l->symbols));
@@ -25,14 +25,25 @@ SOFTCUDA_API CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *,
-                                            void **, unsigned int, CUlibraryOption *, void **,
-                                            unsigned int) {
+}  // namespace
+
+SOFTCUDA_API CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *options,
+                                        void **values, unsigned int n, CUlibraryOption *, void **,
+                                        unsigned int) {
+  CALL_INITIALISED();
+  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
+  JitCall jit(n, options, values);
+  return jit.done(load_library(code, out));
+}
+
+SOFTCUDA_API CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *options,
+                                            void **values, unsigned int n, CUlibraryOption *,
+                                            void **, unsigned int) {
   CALL_INITIALISED();
   REQUIRE(path != nullptr, CUDA_ERROR_INVALID_VALUE);
   std::vector<char> file;
   CHECK_CU(read_file(path, file));
-  return cuLibraryLoadData(out, file.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  return cuLibraryLoadData(out, file.data(), options, values, n, nullptr, nullptr, 0);
 }
 
 SOFTCUDA_API CUresult cuLibraryUnload(CUlibrary library) {

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "softcuda/driver/code.h"
+#include "softcuda/driver/jit_outputs.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
@@ -18,6 +19,8 @@ namespace {
 constexpr std::string_view kHead = "// softcuda: linked from inputs of these sizes:";
 
 struct Link {
+  Link(unsigned n, const CUjit_option *options, void **values) : jit(n, options, values) {}
+  JitCall jit;
   std::vector<std::string> ptx;
   std::string image;  // once it is complete
 };
@@ -64,7 +67,13 @@ namespace {
 
 CUresult add_text(Link &l, const char *data, size_t bytes) {
   std::string text(data, strnlen(data, bytes));
-  for (std::string &part : linked_parts(text)) l.ptx.push_back(std::move(part));
+  for (std::string &part : linked_parts(text)) {
+    if (Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(part); !m) {
+      compiler_error(m.error().text());
+      return CUDA_ERROR_INVALID_PTX;
+    }
+    l.ptx.push_back(std::move(part));
+  }
   return CUDA_SUCCESS;
 }
 
@@ -80,10 +89,11 @@ bool is_device_runtime(const char *name) {
 
 using namespace ckpt::softcuda::driver;
 
-SOFTCUDA_API CUresult cuLinkCreate_v2(unsigned int, CUjit_option *, void **, CUlinkState *out) {
+SOFTCUDA_API CUresult cuLinkCreate_v2(unsigned int n, CUjit_option *options, void **values,
+                                      CUlinkState *out) {
   CALL_WITH_CONTEXT();
   REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *out = reinterpret_cast<CUlinkState>(links().add(new Link));
+  *out = reinterpret_cast<CUlinkState>(links().add(new Link(n, options, values)));
   return CUDA_SUCCESS;
 }
 
@@ -94,11 +104,12 @@ SOFTCUDA_API CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, v
   Link *l = links().get(state);
   REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(data != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
-  if (type == CU_JIT_INPUT_PTX) return add_text(*l, static_cast<const char *>(data), bytes);
+  if (type == CU_JIT_INPUT_PTX)
+    return l->jit.done(add_text(*l, static_cast<const char *>(data), bytes));
   if (type == CU_JIT_INPUT_LIBRARY && is_device_runtime(name)) return CUDA_SUCCESS;
   REQUIRE(type == CU_JIT_INPUT_CUBIN || type == CU_JIT_INPUT_FATBINARY,
           CUDA_ERROR_NO_BINARY_FOR_GPU);
-  return read_code(data, l->ptx);
+  return l->jit.done(read_code(data, l->ptx));
 }
 
 SOFTCUDA_API CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
@@ -118,7 +129,7 @@ SOFTCUDA_API CUresult cuLinkComplete(CUlinkState state, void **code, size_t *byt
   l->image = linked_image(l->ptx);
   *code = l->image.data();
   if (bytes != nullptr) *bytes = l->image.size() + 1;
-  return CUDA_SUCCESS;
+  return l->jit.done(CUDA_SUCCESS);
 }
 
 SOFTCUDA_API CUresult cuLinkDestroy(CUlinkState state) {

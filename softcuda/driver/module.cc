@@ -2,6 +2,7 @@
 //
 // cuModule*.
 #include "softcuda/driver/code.h"
+#include "softcuda/driver/jit_outputs.h"
 #include "softcuda/driver/named_entries.h"
 
 using namespace ckpt::softcuda;
@@ -18,10 +19,10 @@ SOFTCUDA_API CUresult cuModuleLoadData(CUmodule *out, const void *code) {
   return CUDA_SUCCESS;
 }
 
-// The options are for a compiler; the interpreter has none.
-SOFTCUDA_API CUresult cuModuleLoadDataEx(CUmodule *out, const void *code, unsigned int,
-                                         CUjit_option *, void **) {
-  return cuModuleLoadData(out, code);
+SOFTCUDA_API CUresult cuModuleLoadDataEx(CUmodule *out, const void *code, unsigned int n,
+                                         CUjit_option *options, void **values) {
+  JitCall jit(n, options, values);
+  return jit.done(cuModuleLoadData(out, code));
 }
 SOFTCUDA_API CUresult cuModuleLoadFatBinary(CUmodule *out, const void *code) {
   return cuModuleLoadData(out, code);

@@ -27,6 +27,7 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "both.cu": ["-lOpenCL"],
          "linking.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "jit.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "nvrtc.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver", "-lnvrtc"],
          "rdma.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "late.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
@@ -39,23 +40,12 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 
 
-# The last numba-cuda that calls the driver directly and lets it link PTX.
-NUMBA = ["numba==0.61.2", "numba-cuda==0.19.1"]
-
-
 @pytest.fixture(scope="session")
-def numba(tmp_path_factory):
+def numba():
     """The command that runs numba_client.py, and the variables that it requires."""
-    site = shared_folder(tmp_path_factory, "numba")
-
-    def install():
-        r = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-cache-dir", "--only-binary", ":all:",
-                            "--target", str(site), *NUMBA], capture_output=True, text=True, timeout=400)
-        if r.returncode != 0:
-            pytest.skip("numba cannot be installed from the Python package index")
-        (site / "installed").touch()
-
-    make_once(site / "installed", install)
+    site = pathlib.Path("/opt/ckpt/numba")
+    if not (site / "installed").exists():
+        pytest.skip("numba is not installed (scripts/setup --full installs it)")
     # numba-cuda replaces numba.cuda by a .pth file. Python reads those in site folders only.
     start = f"import runpy, site; site.addsitedir({str(site)!r}); " \
             f"runpy.run_path({str(SOURCES / 'numba_client.py')!r}, run_name='__main__')"

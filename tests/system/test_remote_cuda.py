@@ -100,6 +100,12 @@ def test_graphs_of_other_programs(nodes):
     same_as_natively(nodes, "entries.cu", "graphs", host=nodes.server.tls)
 
 
+def test_the_compiler_and_the_linker(nodes):
+    """Their options, logs and times, and images that the program copies."""
+    same_as_natively(nodes, "jit.cc")
+    same_as_natively(nodes, "linking.cc", "without-nvml")
+
+
 def test_errors_are_reported_as_natively(nodes):
     for what in ("assert", "values"):
         same_as_natively(nodes, "errors.cu", what)
@@ -129,16 +135,12 @@ def test_random_calls_of_several_threads(nodes):
     assert job.wait() == 0 and "PASSED" in job.text, job.error_text
 
 
-REFUSED = [("driver.cc", "cuMemGetAllocationGranularity"),
-           ("linking.cc", "cuLinkCreate_v2")]
-
-
-@pytest.mark.parametrize("source, entry", [REFUSED[0], *(pytest.param(*r, marks=pytest.mark.full) for r in REFUSED[1:])])
-def test_what_cannot_be_reached_is_refused_by_name(nodes, source, entry):
-    """The programs that use it: they end with CUDA's error, and a warning says why, once."""
-    job = nodes.start(source, device=nodes.device())
+def test_what_cannot_be_reached_is_refused_by_name(nodes):
+    """A program that uses it ends with CUDA's error, and a warning says why, once."""
+    job = nodes.start("driver.cc", device=nodes.device())
     assert job.wait() == 1, job.text
-    assert job.error_text.count(f"{entry} is refused on a CUDA device of another node: ") == 1
+    refused = "cuMemGetAllocationGranularity is refused on a CUDA device of another node: "
+    assert job.error_text.count(refused) == 1
 
 
 def test_a_static_runtime_is_refused_before_the_program_starts(nodes):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from conftest import tree_of, wait_for
-from cuda_programs import NVCC, RUN, make  # noqa: F401 (a fixture)
+from cuda_programs import NVCC, RUN, make, numba  # noqa: F401 (fixtures)
 from test_remote import Server, command
 from test_remote_cuda import Here, Nodes
 from toolkit import WHY_NOT
@@ -210,6 +210,65 @@ def test_a_program_moves_to_another_chip(nodes):
     moved.finish()
 
 
+OPENED = """
+import ctypes, time
+cuda = ctypes.CDLL("libcuda.so")
+assert cuda.cuInit(0) == 0
+print("READY", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_the_library_may_be_opened_without_its_version(nodes):
+    """As numba does: libcuda.so is a symbolic link."""
+    job = nodes.ckpt.start("ckpt-run", ["--device", nodes.device(), "--", "/usr/bin/python3", "-c", OPENED])
+    job.wait_text("READY")
+    for tool, option in (("ckpt-dump", "--suspend"), ("ckpt-restore", "--resume")):
+        r = nodes.server.call(tool, option, job.pid)
+        assert r.returncode == 0, r.stderr
+    os.kill(job.pid, signal.SIGTERM)
+    job.wait()
+
+
+def test_linked_code_moves_to_another_chip(nodes):
+    """If it was made from one text of PTX; then that is what moves, with its variables."""
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    moved = Moved(nodes, source="jit.cc")
+    moved.move(f"remote:{older.unix}/cuda:0")
+    moved.step()
+    moved.finish()
+
+
+def test_linked_code_that_cannot_move_is_refused_by_name(nodes):
+    """An option changes the code, so the image is loaded, whose variables the driver has placed."""
+    moved = Moved(nodes, "limited", source="jit.cc")
+    code, errors = moved.call("ckpt-dump", "--suspend")
+    assert code != 0 and 'the address of its variable "counter"' in errors, errors
+    moved.finish()
+
+
+@pytest.mark.full
+def test_numba_moves(nodes, numba):  # noqa: F811
+    """A compiler that is not ours, and links its PTX: from the chip that it has compiled for to a newer one."""
+    command, environment = numba
+    nodes.ckpt.env.update(environment)
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    pause = nodes.ckpt.folder / "pause"
+    pause.touch()
+    job = nodes.ckpt.start("ckpt-run", ["--device", f"remote:{older.unix}/cuda:0", "--", *command, "6"])
+    job.wait_text("step 1\n")
+    call = nodes.server.call
+    assert call("ckpt-dump", "--suspend", job.pid).returncode == 0
+    r = call("ckpt-restore", "--device", nodes.device(), "--resume", job.pid)
+    assert r.returncode == 0, r.stderr
+    nodes.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    pause.unlink()
+    copy = nodes.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-1].endswith("PASSED") and "step 6" in copy.lines
+
+
 def test_a_program_of_this_node_cannot_move_to_another_one(nodes):
     """Its driver runs in its own process."""
     pause = nodes.ckpt.folder / "pause"
@@ -249,7 +308,7 @@ def drivers_of(server):
 @pytest.mark.full
 def test_random_moves(nodes):
     """In place and as images, between servers, the own node and another chip; the program checks itself. The seed is
-    printed."""
+    printed. CKPT_TEST_ROUNDS: the number of moves."""
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -257,7 +316,7 @@ def test_random_moves(nodes):
     nodes.ckpt.env["CKPT_CERTIFICATES"] = nodes.server.user
     devices = ["cuda:0", "cuda:1", nodes.device(), nodes.device(nodes.server.tls, 1), f"remote:{older.unix}/cuda:0"]
     moved = Moved(nodes)
-    for n in range(25):
+    for n in range(int(os.environ.get("CKPT_TEST_ROUNDS", "25"))):
         device = rng.choice(devices)
         if rng.randrange(3):
             moved.move(device)

@@ -44,7 +44,8 @@ Failure device_failure(std::string what, CUresult e);
 // Another driver and other devices answer from now on.
 void forget_what_devices_said();
 
-// Sends the parts of code that this server does not have yet.
+// Sends parts of code that this server does not have yet.
+void send_part(const CodePart &part);
 void send_parts(const LoadedCode &code);
 
 // A warning that names an entry, once.

@@ -8,41 +8,54 @@
 #include "common/base/log.h"
 #include "fatbin/image.h"
 #include "remote/cuda/client/client.h"
+#include "remote/cuda/client/device_linker.h"
 #include "remote/cuda/client/memory.h"
 #include "remote/cuda/client/placed_code.h"
+#include "remote/cuda/jit_options.h"
 
 namespace ckpt::remote::cuda {
 namespace {
 
-Bytes load_arguments(const LoadedCode &code, u64 wanted) {
+// What a program asks to be loaded.
+struct Wanted {
+  u64 number = 0;
+  JitOptions options;
+  api::JitOutputs outputs;
+};
+
+Bytes load_arguments(const LoadedCode &code, const Wanted &wanted) {
   Writer w;
-  w.put(wanted).put(code.form()).put(static_cast<u32>(code.parts().size()));
+  w.put(wanted.number).put(code.form()).put(static_cast<u32>(code.parts().size()));
   for (const CodePart &p : code.parts()) w.put(p.number);
+  put(w, wanted.options);
   return w.take();
 }
 
 bool fits_a_message(u64 bytes) { return bytes <= kMaxBody - 4096; }
 
-CUresult load_parts(const std::shared_ptr<const LoadedCode> &code, u64 wanted) {
+CUresult load_parts(const std::shared_ptr<const LoadedCode> &code, const Wanted &wanted) {
   u64 context = current_context();
   Bytes arguments = load_arguments(*code, wanted), reply;
   send_parts(*code);
   CUresult e = note_error(link().ask(number(Op::Load), context, {arguments}, &reply));
+  Reader r(reply);
+  if (e == CUDA_SUCCESS && r.get<u64>() != wanted.number) return link().malformed();
+  if (JitAnswer said; get(r, said)) write_answer(wanted.outputs, said);
   if (e != CUDA_SUCCESS) return e;
-  if (Reader(reply).get<u64>() != wanted) return link().malformed();
-  u64 owner = kind_of(wanted) == Kind::Library ? 0 : context;
-  ledger().add(wanted, owner, {number(Op::Load), context, std::move(arguments)}, code);
+  u64 owner = kind_of(wanted.number) == Kind::Library ? 0 : context;
+  ledger().add(wanted.number, owner, {number(Op::Load), context, std::move(arguments)}, code);
   return e;
 }
 
 // Loads the code with its variables in the arena. An error says why they stay where the driver
 // places them; the caller then loads the code as it is. `taken_function`: see LoadedCode.
-Result<> load_placed(const fatbin::Image &image, u64 wanted, std::string &taken_function) {
+Result<> load_placed(const fatbin::Image &image, const Wanted &wanted,
+                     std::string &taken_function) {
   CKPT_TRY(FixedVariables variables, FixedVariables::find(image));
   taken_function = variables.taken_function();
   const char *why_left = "its value contains an address that the driver chooses";
   if (variables.bytes() == 0) return fail("{}", why_left);
-  CKPT_TRY(FixedCode fixed, place_code(variables, wanted));
+  CKPT_TRY(FixedCode fixed, place_code(variables, wanted.number));
   std::vector<CodePart> parts;
   for (const Bytes &part : fixed.parts) {
     if (!fits_a_message(part.size())) break;
@@ -54,33 +67,50 @@ Result<> load_placed(const fatbin::Image &image, u64 wanted, std::string &taken_
         std::make_shared<LoadedCode>(image.form(), std::move(parts), why_left, taken_function),
         wanted);
   if (e != CUDA_SUCCESS) {
-    end_placed_code(wanted);
+    end_placed_code(wanted.number);
     return device_failure("the driver does not take its PTX", e);
   }
   return {};
 }
 
-CUresult load(const void *code, bool library, u64 &out) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  if (!code) return CUDA_ERROR_INVALID_VALUE;
-  Result<fatbin::Image> image = fatbin::Image::in_memory(code);
-  if (!image) {
-    log::warn("device code cannot be read: {}", image.error().what);
-    return CUDA_ERROR_INVALID_IMAGE;
-  }
+CUresult load_image(const fatbin::Image &image, const Wanted &wanted) {
   std::vector<CodePart> parts;
-  for (const fatbin::Container &c : image->containers()) {
+  for (const fatbin::Container &c : image.containers()) {
     if (!fits_a_message(c.bytes))
       return refuse("a fat binary of more than 64 MiB", "it does not fit into one message");
     parts.push_back(keep_part(view(reinterpret_cast<const void *>(c.at), c.bytes)));
   }
-  out = ledger().new_number(library ? Kind::Library : Kind::Module);
   std::string taken_function;
-  Result<> placed = load_placed(*image, out, taken_function);
+  Result<> placed = load_placed(image, wanted, taken_function);
   if (placed) return CUDA_SUCCESS;
-  return load_parts(std::make_shared<LoadedCode>(image->form(), std::move(parts),
+  return load_parts(std::make_shared<LoadedCode>(image.form(), std::move(parts),
                                                  placed.error().what, taken_function),
-                    out);
+                    wanted);
+}
+
+CUresult load(const void *code, const Wanted &wanted) {
+  Result<fatbin::Image> image = fatbin::Image::in_memory(code);
+  if (image)
+    if (std::optional<CodePart> text = text_behind(*image)) {
+      image = fatbin::Image::in_memory(text->bytes->data());
+      if (image) return load_image(*image, wanted);
+    }
+  if (image) return load_image(*image, wanted);
+  log::warn("device code cannot be read: {}", image.error().what);
+  wanted.outputs.write("", image.error().what, 0);
+  return CUDA_ERROR_INVALID_IMAGE;
+}
+
+template <class Handle>
+CUresult load_as(Kind kind, Handle *out, const void *code, unsigned n, CUjit_option *options,
+                 void **values) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!out || !code) return CUDA_ERROR_INVALID_VALUE;
+  Wanted wanted{ledger().new_number(kind), jit_options(n, options, values),
+                api::JitOutputs(n, options, values)};
+  CUresult e = load(code, wanted);
+  if (e == CUDA_SUCCESS) *out = reinterpret_cast<Handle>(wanted.number);
+  return e;
 }
 
 // As the program would have it in memory: text ends with a NUL. The sizes in the file are checked
@@ -97,11 +127,7 @@ CUresult read_code(const char *path, Bytes &out) {
 }
 
 CUresult load_module(CUmodule *out, const void *code) {
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  u64 number = 0;
-  CUresult e = load(code, false, number);
-  if (e == CUDA_SUCCESS) *out = reinterpret_cast<CUmodule>(number);
-  return e;
+  return load_as(Kind::Module, out, code, 0, nullptr, nullptr);
 }
 
 std::optional<PlacedVariable> placed_in(u64 owner, const char *name) {
@@ -169,34 +195,31 @@ CUresult note_name(CUresult e, const void *function, const char *name) {
 
 }  // namespace
 
+void send_part(const CodePart &part) {
+  if (!link().sends_first(part.number)) return;
+  Writer w;
+  ByteView bytes = ByteView(*part.bytes).first(part.bytes->size() - 1);
+  link().send(number(Op::Code), current_context(), {w.put(part.number).bytes(), bytes});
+}
+
 void send_parts(const LoadedCode &code) {
-  for (const CodePart &p : code.parts()) {
-    if (!link().sends_first(p.number)) continue;
-    Writer w;
-    ByteView bytes = ByteView(*p.bytes).first(p.bytes->size() - 1);
-    link().send(number(Op::Code), current_context(), {w.put(p.number).bytes(), bytes});
-  }
+  for (const CodePart &part : code.parts()) send_part(part);
 }
 
 CUresult entry_cuModuleLoadData(CUmodule *out, const void *code) { return load_module(out, code); }
 
-// Options of the compiler change speed and what its log says, which the program does not get.
-CUresult entry_cuModuleLoadDataEx(CUmodule *out, const void *code, unsigned, CUjit_option *,
-                                  void **) {
-  return load_module(out, code);
+CUresult entry_cuModuleLoadDataEx(CUmodule *out, const void *code, unsigned n,
+                                  CUjit_option *options, void **values) {
+  return load_as(Kind::Module, out, code, n, options, values);
 }
 
 CUresult entry_cuModuleLoadFatBinary(CUmodule *out, const void *code) {
   return load_module(out, code);
 }
 
-CUresult entry_cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *, void **,
-                                 unsigned, CUlibraryOption *, void **, unsigned) {
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  u64 number = 0;
-  CUresult e = load(code, true, number);
-  if (e == CUDA_SUCCESS) *out = reinterpret_cast<CUlibrary>(number);
-  return e;
+CUresult entry_cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *options,
+                                 void **values, unsigned n, CUlibraryOption *, void **, unsigned) {
+  return load_as(Kind::Library, out, code, n, options, values);
 }
 
 CUresult entry_cuModuleLoad(CUmodule *out, const char *path) {
@@ -205,12 +228,13 @@ CUresult entry_cuModuleLoad(CUmodule *out, const char *path) {
   return e == CUDA_SUCCESS ? load_module(out, code.data()) : e;
 }
 
-CUresult entry_cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *, void **,
-                                     unsigned, CUlibraryOption *, void **, unsigned) {
+CUresult entry_cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *options,
+                                     void **values, unsigned n, CUlibraryOption *, void **,
+                                     unsigned) {
   Bytes code;
   CUresult e = read_code(path, code);
   if (e != CUDA_SUCCESS) return e;
-  return entry_cuLibraryLoadData(out, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  return load_as(Kind::Library, out, code.data(), n, options, values);
 }
 
 CUresult entry_cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule m, const char *name) {

@@ -121,7 +121,7 @@ CUresult Memory::take_small(u64 context, CUdevice device, u64 bytes, Sharing sha
 
 CUresult Memory::allocate(u64 context, u64 bytes, u64 &out, Sharing sharing) {
   std::optional<CUdevice> device = ledger().device_of(context);
-  if (!device) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!device) return context ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
   if (bytes > kLargestBytes) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard lock(mutex_);
   u64 all = reserved(bytes);

@@ -6,6 +6,8 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
+
 #include "agent/participant/participant.h"
 #include "common/base/log.h"
 #include "remote/cuda/client/arrays.h"
@@ -20,10 +22,14 @@
 namespace ckpt::remote::cuda {
 namespace {
 
+// As /proc/self/maps has it: a program may have opened "libcuda.so", which is a symbolic link.
 std::string own_path() {
   static const int kHere = 0;
   Dl_info info{};
-  return ::dladdr(&kHere, &info) != 0 && info.dli_fname ? info.dli_fname : "";
+  if (::dladdr(&kHere, &info) == 0 || !info.dli_fname) return "";
+  std::error_code e;
+  std::filesystem::path real = std::filesystem::canonical(info.dli_fname, e);
+  return e ? info.dli_fname : real.string();
 }
 
 void append_obstacles(std::vector<std::string> &blockers) {

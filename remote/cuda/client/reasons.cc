@@ -35,7 +35,6 @@ constexpr Reason kReasons[] = {
     {"cuMemMap", "the library itself manages the device's addresses"},
     {"cuCheckpoint", "ckpt-dump makes checkpoints"},
     {"cuGraphics", "there is no graphics device there"},
-    {"cuLink", "the device linker is not carried to other nodes"},
 };
 
 }  // namespace

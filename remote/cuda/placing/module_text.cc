@@ -41,6 +41,9 @@ class Reader {
   size_t offset(const Token &t) const { return static_cast<size_t>(t.text.data() - text_.data()); }
 
   Result<> directive(Token t) {
+    // As the software device's linker puts them together.
+    if (t.is(".version") && std::exchange(versioned_, true))
+      return fail("it is a text of several modules");
     if (fills_its_line(t)) return lexer_.line(), Result<>();
     size_t begin = offset(t);
     DeclaredVariable v{.hidden = true, .begin = begin};
@@ -201,6 +204,7 @@ class Reader {
   std::string_view text_;
   PtxLexer lexer_;
   ModuleText out_;
+  bool versioned_ = false;
   size_t end_ = 0;  // of the last block
   std::vector<std::string_view> functions_;
   std::unordered_set<std::string_view> moved_;  // operands of mov

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/log.h"
+#include "remote/cuda/server/jit_call.h"
 #include "remote/cuda/server/ops.h"
 
 namespace ckpt::remote::cuda {
@@ -12,6 +13,18 @@ bool is_form(u8 form) {
   for (Form f : {Form::Wrapper, Form::FatBinary, Form::Cubin, Form::Ptx})
     if (static_cast<u8>(f) == form) return true;
   return false;
+}
+
+// Without options the plain call, which every driver has.
+CUresult load_module(const void *code, JitCall &jit, CUmodule *out) {
+  return jit.n() == 0
+             ? driver().cuModuleLoadData(out, code)
+             : driver().cuModuleLoadDataEx(out, code, jit.n(), jit.options(), jit.values());
+}
+
+CUresult load_library(const void *code, JitCall &jit, CUlibrary *out) {
+  return driver().cuLibraryLoadData(out, code, jit.options(), jit.values(), jit.n(), nullptr,
+                                    nullptr, 0);
 }
 
 }  // namespace
@@ -31,7 +44,8 @@ CUresult op_load(Call &c) {
   if (!is_form(form) || n > kMaxParts) return c.reject();
   std::vector<u64> parts(n);
   for (u64 &part : parts) part = c.in.get<u64>();
-  if (!c.in.done()) return c.reject();
+  JitOptions options;
+  if (!get(c.in, options) || !c.in.done()) return c.reject();
   Result<Loadable> code = c.server.code.find(static_cast<fatbin::Form>(form), parts);
   if (!code) {
     log::warn("{}", code.error().what);
@@ -39,15 +53,13 @@ CUresult op_load(Call &c) {
   }
   CUmodule module = nullptr;
   CUlibrary made = nullptr;
-  CUresult e = library ? driver().cuLibraryLoadData(&made, code->code, nullptr, nullptr, 0, nullptr,
-                                                    nullptr, 0)
-                       : driver().cuModuleLoadData(&module, code->code);
+  JitCall jit(options);
+  CUresult e =
+      library ? load_library(code->code, jit, &made) : load_module(code->code, jit, &module);
   c.server.code.keep(std::move(*code));
-  if (e != CUDA_SUCCESS) return e;
-  if (library)
-    c.put_number(number, made, 0);
-  else
-    c.put_number(number, module, c.header.context);
+  if (e == CUDA_SUCCESS && library) c.put_number(number, made, 0);
+  if (e == CUDA_SUCCESS && !library) c.put_number(number, module, c.header.context);
+  put(c.out, jit.answer());
   return e;
 }
 

@@ -43,6 +43,21 @@ const Bytes *CodeParts::part(u64 number) const {
   return found == parts_.end() ? nullptr : &found->second;
 }
 
+// Objects and archives are checked by the driver, which is told their sizes.
+Result<ByteView> CodeParts::input(CUjitInputType type, u64 number) const {
+  const Bytes *p = part(number);
+  if (!p) return fail("the program names device code that it has not sent");
+  ByteView all(*p), bytes = all.first(all.size() - 1);
+  using fatbin::Form;
+  if (type == CU_JIT_INPUT_PTX) return all;
+  if (type == CU_JIT_INPUT_CUBIN && !is_sound(Form::Cubin, bytes))
+    return is_sound(Form::Ptx, bytes) ? Result<ByteView>(all)
+                                      : fail("the program sent a damaged cubin");
+  if (type == CU_JIT_INPUT_FATBINARY && !is_sound(Form::FatBinary, bytes))
+    return fail("the program sent a damaged fat binary");
+  return bytes;
+}
+
 Result<Loadable> CodeParts::find(fatbin::Form form, std::span<const u64> numbers) const {
   std::vector<const void *> pointers;
   for (u64 number : numbers) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "remote/cuda/handles.h"
 #include "remote/cuda/loadable.h"
 
 namespace ckpt::remote::cuda {
@@ -20,6 +21,8 @@ class CodeParts {
   // The code of these parts in the form that the driver reads. Its headers are checked, because the
   // driver knows no other end of it than what they say.
   Result<Loadable> find(fatbin::Form form, std::span<const u64> numbers) const;
+  // A part as an input of the linker. Of a text, the NUL at its end belongs to it.
+  Result<ByteView> input(CUjitInputType type, u64 number) const;
   // Code that was loaded: a driver may read its wrapper later.
   void keep(Loadable code);
 

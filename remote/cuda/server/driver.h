@@ -27,9 +27,14 @@ namespace ckpt::remote::cuda {
   X(cuMemUnmap, PFN_cuMemUnmap_v10020)                     \
   X(cuMemSetAccess, PFN_cuMemSetAccess_v10020)             \
   X(cuModuleLoadData, PFN_cuModuleLoadData_v2000)          \
+  X(cuModuleLoadDataEx, PFN_cuModuleLoadDataEx_v2010)      \
   X(cuModuleGetGlobal_v2, PFN_cuModuleGetGlobal_v3020)     \
   X(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000)       \
   X(cuLibraryGetGlobal, PFN_cuLibraryGetGlobal_v12000)     \
+  X(cuLinkCreate_v2, PFN_cuLinkCreate_v6050)               \
+  X(cuLinkAddData_v2, PFN_cuLinkAddData_v6050)             \
+  X(cuLinkComplete, PFN_cuLinkComplete_v5050)              \
+  X(cuLinkDestroy, PFN_cuLinkDestroy_v5050)                \
   X(cuKernelGetParamInfo, PFN_cuKernelGetParamInfo_v12040) \
   X(cuFuncGetParamInfo, PFN_cuFuncGetParamInfo_v12040)     \
   X(cuLaunchKernel, PFN_cuLaunchKernel_v4000)              \

@@ -39,6 +39,7 @@ std::array<Handler, kOps> ops() {
   set(Op::MakeArray, op_make_array);
   set(Op::MakeTexture, op_make_texture);
   set(Op::EndTexture, op_end_texture);
+  set(Op::Link, op_link);
   return all;
 }
 

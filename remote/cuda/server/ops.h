@@ -13,6 +13,7 @@ CUresult op_idle(Call &c);
 
 CUresult op_code(Call &c);
 CUresult op_load(Call &c);
+CUresult op_link(Call &c);
 CUresult op_global(Call &c);
 
 CUresult op_parameters(Call &c);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Linked images that outlive the linker, the primary context's handle, and devices by their place
-// on the bus.
+// on the bus. An argument leaves out NVML, which a node without a GPU does not have.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -121,12 +121,12 @@ static void check_bus() {
   CHECK(find("0000:7f:00.0", &device) == NVML_ERROR_NOT_FOUND);
 }
 
-int main() {
+int main(int argc, char **) {
   CUcontext c;
   OK(cuInit(0));
   OK(cuCtxCreate(&c, nullptr, 0, 0));
   check_linked_images();
-  check_bus();
+  if (argc == 1) check_bus();
   OK(cuCtxDestroy(c));
   check_primary_context();
   std::puts("PASSED");
