@@ -6,7 +6,6 @@
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/entry/program.h"
 #include "libckpt-ocl/client/link/link.h"
-#include "slicing/opencl_source.h"
 #include "slicing/whole_kernels.h"
 
 namespace ckpt::ocl {
@@ -37,13 +36,13 @@ Texts texts_of(Program &p) {
   return t;
 }
 
-Bytes sliced_container(const Texts &t) {
+Bytes sliced_container(const Texts &t, u32 form) {
   Container c;
   c.options = t.options;
   c.files = t.files;
   c.units = t.units;
-  if (!t.source.empty()) c.source = slicing::sliced_source(t.source);
-  for (Container::Unit &u : c.units) u.source = slicing::sliced_source(u.source);
+  if (!t.source.empty()) c.source = slicing::sliced_source(t.source, form);
+  for (Container::Unit &u : c.units) u.source = slicing::sliced_source(u.source, form);
   return c.pack();
 }
 
@@ -90,13 +89,8 @@ std::shared_ptr<SlicedProgram> make_sliced(Program &p) {
     made->may_wait = made->may_wait || slicing::may_wait(text);
     made->hash = fnv1a(text, made->hash);
   });
-  if (!made->whole.empty()) return made;
-  if (has_variables(p)) {
+  if (made->whole.empty() && has_variables(p))
     made->whole = "its program has variables at program scope";
-    return made;
-  }
-  made->program = built(p, sliced_container(texts));
-  if (!made->program) made->whole = "its program does not compile for slices";
   return made;
 }
 
@@ -105,26 +99,54 @@ std::shared_ptr<SlicedKernel> make_sliced(const Kernel &k, const SlicedProgram &
   made->whole = program.whole;
   made->may_wait = program.may_wait;
   made->hash = fnv1a(k.name, program.hash);
-  if (!made->whole.empty()) return made;
-  made->kernel = kept<Kernel>(
-      entry::clCreateKernel(handle<cl_program>(program.program.get()), k.name.c_str(), nullptr),
-      entry::clReleaseKernel);
-  if (!made->kernel || made->kernel->args.size() != k.args.size())
-    made->whole = "it cannot be made a second time";
   return made;
+}
+
+SlicedProgram &sliced_program(Program &p) {
+  if (!p.sliced) p.sliced = make_sliced(p);
+  return *p.sliced;
+}
+
+Program *program_in_form(Program &p, u32 form) {
+  SlicedProgram::Form &f = sliced_program(p).forms[form];
+  if (!std::exchange(f.made, true)) f.program = built(p, sliced_container(texts_of(p), form));
+  return f.program.get();
+}
+
+void make_form(const Kernel &k, SlicedForm &out, u32 form) {
+  Program *program = program_in_form(*k.program, form);
+  if (program == nullptr) {
+    out.whole = "its program does not compile for slices";
+    return;
+  }
+  out.kernel =
+      kept<Kernel>(entry::clCreateKernel(handle<cl_program>(program), k.name.c_str(), nullptr),
+                   entry::clReleaseKernel);
+  if (!out.kernel || out.kernel->args.size() != k.args.size())
+    out.whole = "it cannot be made a second time";
+}
+
+std::mutex &making() {
+  static auto *const kMaking = new std::mutex;
+  return *kMaking;
 }
 
 }  // namespace
 
 std::shared_ptr<SlicedKernel> sliced_kernel(Kernel &k) {
-  static auto *const kMaking = new std::mutex;
-  std::lock_guard lock(*kMaking);
+  std::lock_guard lock(making());
   if (k.sliced) return k.sliced;
-  Program &p = *k.program;
-  if (!p.sliced) p.sliced = make_sliced(p);
-  std::shared_ptr<SlicedKernel> &sliced = p.sliced->kernels[k.name];
-  if (!sliced) sliced = make_sliced(k, *p.sliced);
+  SlicedProgram &p = sliced_program(*k.program);
+  std::shared_ptr<SlicedKernel> &sliced = p.kernels[k.name];
+  if (!sliced) sliced = make_sliced(k, p);
   return k.sliced = sliced;
+}
+
+SlicedForm &sliced_form(const Kernel &k, SlicedKernel &sliced, u32 form) {
+  std::lock_guard lock(making());
+  SlicedForm &f = sliced.forms[form];
+  if (!std::exchange(f.made, true)) make_form(k, f, form);
+  return f;
 }
 
 std::string reason_against_slices(Device &d) {

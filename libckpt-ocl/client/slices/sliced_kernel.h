@@ -1,28 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernels that run in slices under ckpt-run --guest and --slice. A kernel that can be divided
-// has a second one beside it, made from the sliced source (slicing/opencl_source.h), which only
-// slices use. Both are ordinary objects of the ledger, so a restore makes the second one again,
-// too.
+// has others beside it, one for each form of the sliced source (slicing/opencl_source.h) that its
+// launches need, which only slices use. All are ordinary objects of the ledger, so a restore makes
+// them again, too.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <string>
 
 #include "libckpt-ocl/client/object/objects.h"
+#include "slicing/opencl_source.h"
 #include "slicing/slice_size.h"
 
 namespace ckpt::ocl {
 
+// A kernel from one form of the source.
+struct SlicedForm {
+  bool made = false;
+  std::string whole;  // why launches in this form run whole; empty: no reason
+  Ref<Kernel> kernel;
+  std::atomic<bool> refused{false};  // the driver has refused a slice
+};
+
 // Shared by all kernels of a program with the same name: arguments and launch are sent together.
 struct SlicedKernel {
-  std::string whole;
-  Ref<Kernel> kernel;
+  std::string whole;  // why all its launches run whole
   bool may_wait = false;
   u64 hash = 0;
-  std::atomic<bool> refused{false};  // the driver has refused a slice
-  std::atomic<bool> named{false};    // the reason why it runs whole was logged
+  std::atomic<bool> named{false};  // the reason why it runs whole was logged
+  std::array<SlicedForm, slicing::kForms> forms;
 
   std::mutex mutex;  // guards what follows
   slicing::SliceSize size;
@@ -31,15 +40,20 @@ struct SlicedKernel {
 // Of a program; made for the first launch of one of its kernels.
 struct SlicedProgram {
   std::string whole;      // why its kernels run whole; empty: no reason
-  Ref<Program> program;   // from the sliced source
   bool may_wait = false;  // work-groups could wait for others
   u64 hash = 0;           // of its sources
+  struct Form {
+    bool made = false;
+    Ref<Program> program;  // null: it does not compile
+  };
+  std::array<Form, slicing::kForms> forms;
   std::map<std::string, std::shared_ptr<SlicedKernel>> kernels;
 };
 
-// Compiles the sliced source at the first call for a program. Never null. The caller has passed the
-// gate, and holds no lock.
+// Never null. The caller of these two has passed the gate, and holds no lock.
 std::shared_ptr<SlicedKernel> sliced_kernel(Kernel &k);
+// Compiles the sliced source at the first call for a program and a form. `sliced` is not whole.
+SlicedForm &sliced_form(const Kernel &k, SlicedKernel &sliced, u32 form);
 
 // Why launches on this device, which is no sub-device, cannot be divided; empty: they can. Asks the
 // proxy at the first call.

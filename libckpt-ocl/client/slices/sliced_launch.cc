@@ -37,7 +37,6 @@
 #include "libckpt-ocl/client/object/info.h"
 #include "libckpt-ocl/client/slices/sliced_kernel.h"
 #include "libckpt-ocl/client/slices/turns.h"
-#include "slicing/opencl_source.h"
 #include "slicing/settings.h"
 #include "slicing/whole_kernels.h"
 
@@ -77,14 +76,20 @@ Sizes chosen_local(const Kernel &k, const Device &d, const LaunchShape &shape) {
   return local;
 }
 
-const char *reason_in_shape(const LaunchShape &shape) {
+// The groups are still open.
+slicing::NdRange range_of(const LaunchShape &shape) {
+  slicing::NdRange range{shape.dims};
   for (cl_uint i = 0; i < shape.dims; i++) {
-    if (shape.offset && (*shape.offset)[i] != 0) return "it is launched with a global offset";
-    if ((*shape.global)[i] > slicing::kMostWorkItems) return "it has too many work-items";
-    if (shape.local && ((*shape.local)[i] == 0 || (*shape.global)[i] % (*shape.local)[i] != 0))
-      return "its last work-groups are smaller than the others";
+    range.items[i] = (*shape.global)[i];
+    if (shape.offset) range.offset[i] = (*shape.offset)[i];
   }
-  return nullptr;
+  return range;
+}
+
+bool has_unequal_groups(const LaunchShape &shape) {
+  for (cl_uint i = 0; shape.local && i < shape.dims; i++)
+    if ((*shape.local)[i] == 0 || (*shape.global)[i] % (*shape.local)[i] != 0) return true;
+  return false;
 }
 
 // More than one work-group, or an unknown number. A launch without work-items is an error.
@@ -98,13 +103,22 @@ bool has_groups(const LaunchShape &shape) {
   return several;
 }
 
-// Why a launch runs whole; empty: it can be divided.
+// Why a launch runs whole; empty: it can be divided, if there is a form of the kernel for it.
 std::string reason_for_whole(const SlicedKernel &sliced, const LaunchShape &shape, Device &d) {
   if (!sliced.whole.empty()) return sliced.whole;
-  if (sliced.refused) return "the driver refuses its slices";
   if (slicing::is_remembered_whole(sliced.hash)) return "its work-groups wait for later ones";
-  if (const char *why = reason_in_shape(shape)) return why;
+  if (has_unequal_groups(shape)) return "its last work-groups are smaller than the others";
   return reason_against_slices(*d.root());
+}
+
+std::string reason_in_form(const SlicedForm &form, const slicing::NdRange &range) {
+  if (!form.whole.empty()) return form.whole;
+  if (form.refused) return "the driver refuses its slices";
+  if (!slicing::fits(range))
+    return slicing::form_of(range) == 0
+               ? "it has too many work-items"
+               : "it has too many work-items, or its global offset is too large";
+  return {};
 }
 
 // A queue beside `q`; the n-th of three.
@@ -121,11 +135,15 @@ Ref<Queue> side_queue(Queue &q, size_t n) {
 }  // namespace
 
 SlicedLaunch::SlicedLaunch(Kernel &k, std::shared_ptr<SlicedKernel> sliced,
-                           const LaunchShape &shape, const Sizes &local)
-    : kernel_(&k), sliced_(std::move(sliced)), values_(k.values), shape_(shape), local_(local) {
-  grid_ = {1, 1, 1};
-  for (cl_uint i = 0; i < shape.dims; i++)
-    grid_[i] = static_cast<u32>((*shape.global)[i] / local[i]);
+                           const LaunchShape &shape, const slicing::NdRange &range)
+    : kernel_(&k),
+      sliced_(std::move(sliced)),
+      form_(&sliced_->forms[slicing::form_of(range)]),
+      values_(k.values),
+      shape_(shape),
+      range_(range) {
+  for (size_t d = 0; d < grid_.size(); d++)
+    grid_[d] = static_cast<u32>(range.items[d] / range.group[d]);
 }
 
 SlicedLaunch::~SlicedLaunch() {
@@ -133,16 +151,14 @@ SlicedLaunch::~SlicedLaunch() {
 }
 
 LaunchShape SlicedLaunch::part(const Box &box) const {
-  LaunchShape p{shape_.dims, Sizes{}, Sizes{}, local_, true};
-  for (cl_uint i = 0; i < shape_.dims; i++) {
-    (*p.offset)[i] = slicing::slice_offset(box.base[i], (*shape_.global)[i]);
-    (*p.global)[i] = box.extent[i] * local_[i];
-  }
+  LaunchShape p{slicing::slice_dims(range_), slicing::slice_offset(range_, box.base), Sizes{},
+                range_.group, true};
+  for (size_t d = 0; d < box.extent.size(); d++) (*p.global)[d] = box.extent[d] * range_.group[d];
   return p;
 }
 
 Trip SlicedLaunch::trip(const Queue &q) const {
-  return trip_of(*sliced_->kernel, values_, part({{0, 0, 0}, grid_}), q);
+  return trip_of(*form_->kernel, values_, part({{0, 0, 0}, grid_}), q);
 }
 
 u64 SlicedLaunch::slice_blocks() const {
@@ -214,7 +230,7 @@ cl_int SlicedLaunch::send_slice(Command &it, const Box &box) {
   newest_ = Ref<Event>(&c.event());
   if (!first_) first_ = newest_;
   if (last && first_.get() != newest_.get()) newest_->first = first_;
-  if (cl_int r = send_launch(c, *sliced_->kernel, values_, part(box)); r != CL_SUCCESS)
+  if (cl_int r = send_launch(c, *form_->kernel, values_, part(box)); r != CL_SUCCESS)
     return done_ == 0 && !last ? send_whole(it) : r;
   if (device_ == nullptr) {
     device_ = it.queue().device->root();
@@ -234,7 +250,7 @@ cl_int SlicedLaunch::send_slice(Command &it, const Box &box) {
 // The driver may accept the program's own kernel, which needs less, or report its own error.
 cl_int SlicedLaunch::send_whole(Command &it) {
   cl_int r = send_launch(it, *kernel_, values_, shape_);
-  if (r == CL_SUCCESS) sliced_->refused = true;
+  if (r == CL_SUCCESS) form_->refused = true;
   return r;
 }
 
@@ -271,7 +287,7 @@ cl_int SlicedLaunch::send_rest(Command &it) {
     Ref<Queue> side = side_queue(it.queue(), parts.size() - 1);
     Command c(side ? *side : it.queue(), it.type(), nullptr);
     parts.emplace_back(&c.event());
-    if (cl_int r = send_launch(c, *sliced_->kernel, values_, part(box)); r != CL_SUCCESS) return r;
+    if (cl_int r = send_launch(c, *form_->kernel, values_, part(box)); r != CL_SUCCESS) return r;
   }
   it.wait_for(parts);
   return it.send<&::clEnqueueBarrierWithWaitList>(Trip::OneWay,
@@ -289,8 +305,17 @@ std::shared_ptr<SlicedLaunch> divide(Kernel &k, Queue &q, const LaunchShape &sha
   // A launch without the groups that the kernel requires is an error, which the driver reports.
   if (!shape.local && work_group_info(k, *q.device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE) != 0)
     return {};
-  Sizes local = shape.local ? *shape.local : chosen_local(*sliced->kernel, *q.device, shape);
-  auto launch = std::make_shared<SlicedLaunch>(k, std::move(sliced), shape, local);
+  slicing::NdRange range = range_of(shape);
+  SlicedForm &form = sliced_form(k, *sliced, slicing::form_of(range));
+  if (form.kernel) {
+    Sizes local = shape.local ? *shape.local : chosen_local(*form.kernel, *q.device, shape);
+    std::copy_n(local.begin(), shape.dims, range.group.begin());
+  }
+  if (std::string why = reason_in_form(form, range); !why.empty()) {
+    name_whole(k, *sliced, why);
+    return {};
+  }
+  auto launch = std::make_shared<SlicedLaunch>(k, std::move(sliced), shape, range);
   return launch->is_one_slice(q.device->work_times) ? nullptr : launch;
 }
 

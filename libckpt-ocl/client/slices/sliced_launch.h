@@ -8,17 +8,17 @@
 #include <memory>
 
 #include "libckpt-ocl/client/entry/launch.h"
-#include "slicing/boxes.h"
+#include "slicing/opencl_source.h"
 
 namespace ckpt::ocl {
 
+struct SlicedForm;
 struct SlicedKernel;
 
 class SlicedLaunch {
  public:
-  // `local` is a divisor of the global size in each dimension.
   SlicedLaunch(Kernel &k, std::shared_ptr<SlicedKernel> sliced, const LaunchShape &shape,
-               const Sizes &local);
+               const slicing::NdRange &range);
   ~SlicedLaunch();
 
   // Whether the next part may be sent to `q` now. Called with the lock of DeferredCommands.
@@ -50,9 +50,10 @@ class SlicedLaunch {
 
   Ref<Kernel> kernel_;  // as the program knows it
   std::shared_ptr<SlicedKernel> sliced_;
+  SlicedForm *form_;  // of `sliced_`
   ArgumentList values_;
   LaunchShape shape_;
-  Sizes local_;
+  slicing::NdRange range_;
   slicing::Dim grid_{};
   Device *device_ = nullptr;   // after the first slice
   u64 done_ = 0, slices_ = 0;  // blocks that were sent, and in how many slices

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Slices need global offsets of 64 bits that reach the kernel unchanged (slicing/opencl_source.cc).
-// One group of four work-items in the middle of a large grid tells whether they do.
+// One group of eight work-items in the middle of a large grid tells whether they do.
 #include "libckpt-ocl/proxy/device/slice_test.h"
 
 #include <array>
@@ -20,8 +20,9 @@ namespace {
 // Each work-item writes to a place that does not depend on what is tested.
 constexpr const char *kSource = R"(
 __kernel void ckpt_slice_test(__global ulong *out) {
-  __global ulong *o = out + (get_local_id(1) * 2 + get_local_id(0)) * 10;
-  for (uint d = 0; d < 2; d++) {
+  __global ulong *o =
+      out + ((get_local_id(2) * 2 + get_local_id(1)) * 2 + get_local_id(0)) * 15;
+  for (uint d = 0; d < 3; d++) {
     o[d * 5] = get_global_id(d);
     o[d * 5 + 1] = get_group_id(d);
     o[d * 5 + 2] = get_global_size(d);
@@ -36,24 +37,30 @@ __kernel void ckpt_slice_test(__global ulong *out) {
 // was none.
 char entry[] = "_OCL_WORK_GROUP_SPECIALIZATION=0";
 
-constexpr size_t kGroup = 2, kNumbers = 10;
-constexpr std::array<u64, 2> kGroups{70'000, 3'000'000}, kBase{66'001, 2'500'001};
-using Numbers = std::array<cl_ulong, kGroup * kGroup * kNumbers>;
+constexpr size_t kGroup = 2, kItems = kGroup * kGroup * kGroup, kNumbers = 15;
+constexpr std::array<u64, 3> kGroups{70'000, 3'000'000, 1'000'000};
+constexpr slicing::Dim kBase{66'001, 2'500'001, 900'001};
+using Numbers = std::array<cl_ulong, kItems * kNumbers>;
 
 Numbers expected() {
   Numbers all{};
-  for (size_t y = 0; y < kGroup; y++)
-    for (size_t x = 0; x < kGroup; x++) {
-      cl_ulong *o = &all[(y * kGroup + x) * kNumbers];
-      for (size_t d = 0; d < 2; d++) {
-        *o++ = kBase[d] * kGroup + (d == 0 ? x : y);
-        *o++ = kBase[d];
-        *o++ = kGroups[d] * kGroup;
-        *o++ = kGroups[d];
-        *o++ = 0;
-      }
+  cl_ulong *o = all.data();
+  for (size_t item = 0; item < kItems; item++)
+    for (size_t d = 0; d < 3; d++) {
+      *o++ = kBase[d] * kGroup + (item >> d) % kGroup;
+      *o++ = kBase[d];
+      *o++ = kGroups[d] * kGroup;
+      *o++ = kGroups[d];
+      *o++ = 0;
     }
   return all;
+}
+
+// The offset of the group in the middle.
+std::array<size_t, 3> offset() {
+  slicing::NdRange range{3};
+  for (size_t d = 0; d < 3; d++) range.items[d] = kGroups[d] * kGroup, range.group[d] = kGroup;
+  return slicing::slice_offset(range, kBase);
 }
 
 // The driver's objects of one test.
@@ -77,7 +84,8 @@ class Test {
     if (context_ == nullptr) return e;
     queue_ = ::clCreateCommandQueue(context_, device_, 0, &e);
     if (e != CL_SUCCESS) return e;
-    program_ = built_from_source(context_, {device_}, slicing::sliced_source(kSource), "", {}, e);
+    program_ =
+        built_from_source(context_, {device_}, slicing::sliced_source(kSource, 0), "", {}, e);
     if (e != CL_SUCCESS) return e;
     kernel_ = ::clCreateKernel(program_, "ckpt_slice_test", &e);
     if (e != CL_SUCCESS) return e;
@@ -87,12 +95,10 @@ class Test {
 
  private:
   cl_int launch(Numbers &numbers) {
-    constexpr size_t kSizes[] = {kGroup, kGroup};
-    const size_t offset[] = {slicing::slice_offset(kBase[0], kGroups[0] * kGroup),
-                             slicing::slice_offset(kBase[1], kGroups[1] * kGroup)};
+    constexpr size_t kSizes[] = {kGroup, kGroup, kGroup};
     if (cl_int e = ::clSetKernelArg(kernel_, 0, sizeof out_, &out_); e != CL_SUCCESS) return e;
-    if (cl_int e = ::clEnqueueNDRangeKernel(queue_, kernel_, 2, offset, kSizes, kSizes, 0, nullptr,
-                                            nullptr);
+    if (cl_int e = ::clEnqueueNDRangeKernel(queue_, kernel_, 3, offset().data(), kSizes, kSizes, 0,
+                                            nullptr, nullptr);
         e != CL_SUCCESS)
       return e;
     return ::clEnqueueReadBuffer(queue_, out_, CL_TRUE, 0, sizeof numbers, numbers.data(), 0,

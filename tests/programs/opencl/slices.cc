@@ -178,7 +178,7 @@ void run_without_groups(Programs &p) {
   }
 }
 
-// It runs whole, before the first launch in slices.
+// Before the first launch without one.
 void run_with_offset(Programs &p) {
   size_t offset = 128, global = 512, local = 32;
   CL(clEnqueueNDRangeKernel(p.cl_.queue, p.with("from_ten", p.out_), 1, &offset, &global, &local, 0,
