@@ -110,7 +110,7 @@ _ckpt_program_at() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) echo $((i + 1)); return ;;
-      --device | --every | --mtbf | --keep | --image-dir | --image | --job | --member | --on-signal | --priority | --host)
+      --device | --every | --mtbf | --keep | --image-dir | --image | --job | --member | --programs | --on-signal | --priority | --host)
         ((i++))
         while [[ ${COMP_WORDS[i + 1]} == [:=] || ${COMP_WORDS[i]} == [:=] ]] && ((i < COMP_CWORD)); do ((i++)); done
         ;;
@@ -148,7 +148,7 @@ _ckpt_run() {
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --on-signal --every --mtbf --keep --image-dir --list-devices --host --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --continue --programs --on-signal --every --mtbf --keep --image-dir --list-devices --host --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -193,7 +193,7 @@ _ckpt_restore() {
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --all --job --member --checkpoint --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --all --job --member --checkpoint --wait --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -40,8 +40,10 @@ _ckpt-run() {
     '--mtbf=[with --every auto\: mean time between failures]:TIME: ' \
     '--keep=[with --every\: how many images to keep]:N: ' \
     '--image-dir=[with --every\: the folder for the images]:FOLDER:_directories' \
-    '--job=[the folder of a job of several programs, which are checkpointed as one]:FOLDER:_directories' \
-    '--member=[with --job\: this program'\''s name in the job]:NAME: ' \
+    '--job=[the folder of a job of several programs, which are checkpointed as one; %j in it is the batch job'\''s number]:FOLDER:_directories' \
+    '--member=[with --job\: this program'\''s name in the job; %t in it is the task'\''s number]:NAME: ' \
+    '--continue[with --job\: continue from the job'\''s newest checkpoint, or start the program]' \
+    '--programs=[with --job\: make no checkpoint before N programs of the job have started]:N: ' \
     '--managed[let the node'\''s Manager (ckptd) choose the GPU and move the program while it runs]' \
     '--unmanaged[run without the Manager, although CKPTD_SOCKET is set]' \
     '--priority=[for the Manager\: programs with a higher priority go first, and one below 0 is a guest, which leaves when another program needs memory]:N: ' \
@@ -96,9 +98,10 @@ _ckpt-restore() {
     '--truncate-files[truncate files that have grown since the dump to their recorded size]' \
     '--append-files[continue at the end of files that have grown since the dump]' \
     '--json-report=[write what was restored, and how long it took, to this file]:FILE:_files' \
-    '--job=[the folder of a job of several programs, which are checkpointed as one]:FOLDER:_directories' \
-    '--member=[with --job\: this program'\''s name in the job]:NAME: ' \
+    '--job=[the folder of a job of several programs, which are checkpointed as one; %j in it is the batch job'\''s number]:FOLDER:_directories' \
+    '--member=[with --job\: this program'\''s name in the job; %t in it is the task'\''s number]:NAME: ' \
     '--checkpoint=[with --job\: which checkpoint of the job]:N: ' \
+    '--wait=[with --job\: give up if the other programs are not restored within 90s, 10m, …]:TIME: ' \
     '--on-signal=[with a series of images, or a job\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
     '--every=[write an image every 90s, 10m, 1h30m, …; auto\: at the best interval for --mtbf]:TIME: ' \
     '--mtbf=[with --every auto\: mean time between failures]:TIME: ' \

@@ -51,7 +51,8 @@ std::optional<std::string> unexpected(const CLI::App &app, int argc, const char 
   for (int i = 1; i < argc; i++) {
     std::string word = argv[i];
     if (!is_left(word)) continue;
-    if (word.starts_with('-') && word.size() > 1 && word != "--") return word;
+    if (word == "--") continue;
+    if (word.starts_with('-') && word.size() > 1) return word;
     if (!value) value = word;
   }
   return value;

@@ -8,6 +8,7 @@ import subprocess
 from conftest import Job, wait_for
 
 NETWORK = "10.66.0."
+HEAD = NETWORK + "254"
 COUNTER = itertools.count()
 
 
@@ -20,7 +21,7 @@ class Node:
 
     def __init__(self, nodes, number):
         self.nodes, self.number = nodes, number
-        self.name = f"node{number}"
+        self.name, self.address = f"node{number}", f"{NETWORK}{number}"
         self.commands = nodes.folder / f"{self.name}.commands"
         os.mkfifo(self.commands)
         # Short, as it becomes a part of the names of sockets.
@@ -34,9 +35,9 @@ class Node:
         self.shell = subprocess.Popen(["unshare", "--net", "--uts", "--mount", "sh", "-c", script], env=self.env,
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=nodes.folder)
         assert self.shell.stdout.readline() == b"ready\n"
-        port = f"p{nodes.id}x{number}"
-        run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(self.shell.pid))
-        run("ip", "link", "set", port, "master", nodes.bridge, "up")
+        self.port = f"p{nodes.id}x{number}"
+        run("ip", "link", "add", self.port, "type", "veth", "peer", "name", "eth0", "netns", str(self.shell.pid))
+        run("ip", "link", "set", self.port, "master", nodes.bridge, "up")
         run(*self.inside("ip", "link", "set", "eth0", "up"))
 
     def inside(self, *command):
@@ -49,6 +50,10 @@ class Node:
 
     def drop_address(self, number):
         run(*self.inside("ip", "addr", "del", f"{NETWORK}{number}/24", "dev", "eth0"))
+
+    def plug(self, state):
+        """"down": no packet leaves or reaches the node any more, until "up"."""
+        run("ip", "link", "set", self.port, state)
 
     def start(self, tool, *arguments, env=None):
         ckpt = self.nodes.ckpt
@@ -80,6 +85,18 @@ class Nodes:
 
     def __getitem__(self, i):
         return self.all[i]
+
+    def head(self):
+        """Puts this process's namespace on the network, too. Returns its address."""
+        run("ip", "addr", "add", f"{HEAD}/24", "dev", self.bridge)
+        return HEAD
+
+    def name(self):
+        """Lets the nodes find each other by their names."""
+        hosts = self.folder / "hosts"
+        hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{n.address} {n.name}\n" for n in self.all))
+        for node in self.all:
+            run(*node.inside("mount", "--bind", hosts, "/etc/hosts"))
 
     def close(self):
         for node in self.all:

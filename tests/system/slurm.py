@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slurm cluster on this machine: slurmctld, a slurmd for each node and a munged of their own, all on loopback.
+"""A Slurm cluster on this machine: slurmctld, a slurmd for each node and a munged of their own. All are on loopback, or
+each node is a namespace of nodes.py.
 
 The daemons are root's. The jobs are of an ordinary user, whose CRIU runs by ckpt-helper, or root's."""
 import contextlib
@@ -23,13 +24,12 @@ PLUGIN = BUILD / "slurm" / "spank_ckpt.so"
 # A user whose account is in every /etc/passwd: Slurm looks the account up.
 ORDINARY = "nobody"
 
-# EnableIPv6: without it, Slurm does not start where the loopback interface is the only one, as glibc then
-# knows no IPv4 address (AI_ADDRCONFIG). High jobs displace low ones, which are queued again. A job that returns 85 is queued again too, and one
-# that
-# returns 86 is held (slurm.conf(5)).
+# EnableIPv6: without it, Slurm does not start where the loopback interface is the only one, as glibc then knows
+# no IPv4 address (AI_ADDRCONFIG). High jobs displace low ones, which are queued again. A job that returns 85 is
+# queued again too, and one that returns 86 is held (slurm.conf(5)).
 CONFIGURATION = """
 ClusterName=ckpt
-SlurmctldHost=localhost
+SlurmctldHost={head}
 SlurmctldPort={ports[0]}
 SlurmUser={user}
 SlurmdUser={user}
@@ -61,7 +61,7 @@ SlurmdTimeout={node_timeout}
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 GraceTime={grace_time} PreemptMode=REQUEUE
 PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF
 """
-NODE = "NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=500 {more}"
+NODE = "NodeName={name} NodeHostname={host} NodeAddr={address} Port={port} CPUs=2 RealMemory=500 {more}"
 
 
 def free_ports(n):
@@ -80,14 +80,22 @@ class Slurm:
     field(job, name)           a field of `scontrol show job`
     kill_node(name)            a node fails: its slurmd and all processes of its jobs are gone"""
 
-    def __init__(self, env, nodes=("n1", "n2"), user="root", node_timeout=300, grace_time=60, features=None, lua=None):
+    def __init__(self, env, nodes=("n1", "n2"), user="root", node_timeout=300, grace_time=60, features=None, lua=None,
+                 hosts=None):
+        """hosts: a Nodes, whose nodes are those of the cluster. The controller is beside them, on the same bridge."""
+        self.nodes_of = hosts
+        self.hosts = {n.name: n for n in hosts.all} if hosts else {}
+        nodes = tuple(self.hosts) or nodes
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slurm-"))
         self.folder.chmod(0o755)
         self.user = pwd.getpwnam(user)
         self.nodes = {name: port for name, port in zip(nodes, free_ports(len(nodes)))}
-        lines = [NODE.format(name=n, port=p, more=f"Features={features[n]}" if features else "") for n, p in self.nodes.items()]
+        lines = [NODE.format(name=n, port=p, host=n if hosts else "localhost",
+                             address=self.hosts[n].address if hosts else "127.0.0.1",
+                             more=f"Features={features[n]}" if features else "") for n, p in self.nodes.items()]
         self.configuration = self.folder / "slurm.conf"
         self.configuration.write_text(CONFIGURATION.format(folder=self.folder, user="root", ports=free_ports(1), nodes="\n".join(lines),
+                                                           head=f"{socket.gethostname()}({hosts.head()})" if hosts else "localhost",
                                                            node_timeout=node_timeout, grace_time=grace_time,
                                                            lua="JobSubmitPlugins=lua" if lua else ""))
         if lua:
@@ -123,7 +131,10 @@ class Slurm:
                                               stdout=open(self.folder / f"{name}.out", "a"), stderr=subprocess.STDOUT)
 
     def start_node(self, node):
-        self._start(node, "slurmd", "-D", "-N", node, "-f", self.configuration)
+        if self.hosts:
+            self.hosts[node].plug("up")
+        slurmd = ("slurmd", "-D", "-N", node, "-f", self.configuration)
+        self._start(node, *(self.hosts[node].inside(*slurmd) if self.hosts else slurmd))
 
     def logs(self):
         return "\n".join(f"{p.name}: {p.read_text()[-300:]}" for p in self.folder.glob("*.log"))
@@ -161,6 +172,8 @@ class Slurm:
         """Its slurmd first, so that it reports nothing."""
         slurmd = self.daemons.pop(node)
         steps = self._steps_on(node)
+        if self.hosts:
+            self.hosts[node].plug("down")
         slurmd.kill()
         slurmd.wait()
         for pid in [*steps, *(p for s in steps for p in tree_of(s))]:
@@ -192,3 +205,39 @@ class Slurm:
             except subprocess.TimeoutExpired:
                 daemon.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class BatchJob:
+    """A job that was submitted with this script. Its output is in the file `out`, with the option --output=out."""
+
+    def __init__(self, cluster, script, *options):
+        self.cluster = cluster
+        self.number = cluster.submit(script, *options)
+
+    @property
+    def state(self):
+        return self.cluster.state(self.number)
+
+    @property
+    def restarts(self):
+        return int(self.cluster.field(self.number, "Restarts") or 0)
+
+    @property
+    def node(self):
+        return self.cluster.field(self.number, "BatchHost")
+
+    @property
+    def output(self):
+        path = self.cluster.jobs / "out"
+        return path.read_text() if path.exists() else ""
+
+    def has_ended(self):
+        return self.state in ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL")
+
+    def described(self):
+        return f"{self.state} {self.output[-600:]}"
+
+    def stops(self):
+        """A job that returned 86 is held, in the state SPECIAL_EXIT."""
+        wait_for(lambda: self.state in ("PENDING", "SPECIAL_EXIT") or self.has_ended(), "the job to leave its node")
+        assert not self.has_ended(), self.described()

@@ -13,8 +13,11 @@ from conftest import PROGRAMS, wait_for
 from documents import ROOT, blocks
 from nodes import NETWORK, Nodes, wait_members
 from test_mpi import ENV, last_value
+from test_slurm_nodes import PairJob, cluster_of  # noqa: F401 (a fixture)
 
-BLOCKS = [b.lines for b in blocks(ROOT / "docs" / "BATCH.md")]
+PATH = ROOT / "docs" / "BATCH.md"
+TEXT = PATH.read_text(encoding="utf-8")
+BLOCKS = [b.lines for b in blocks(PATH)]
 LINES = [line for lines in BLOCKS for line in lines if line.strip()]
 PORT = "7804"
 
@@ -27,6 +30,14 @@ ELSEWHERE = {
 }
 
 
+# The scripts by which Slurm starts an MPI job, by words of each.
+SLURM_MPI = ("srun --mpi=none", "# /shared/mpi-node", "# /shared/srun-launcher", "--mca ras", "-rmk user")
+
+
+def block_with(word):
+    return next(b for b in BLOCKS if word in "\n".join(b) and b[0].startswith("#!"))
+
+
 def on_nodes(line):
     """(the node's number, the command) of "node1$ command"."""
     m = re.fullmatch(r"node(\d)[$#] (.*)", line)
@@ -37,14 +48,14 @@ def test_every_line_is_carried_out():
     left = [line for line in LINES if not any(line.startswith(e) for e in ELSEWHERE)]
     left = [line for line in left if not on_nodes(line)]  # below
     left = [line for line in left if f"\n{line}\n" not in slurm.CONFIGURATION]
-    script, launcher = (next(b for b in BLOCKS if word in "\n".join(b)) for word in ("#SBATCH", "# /shared/launcher"))
-    assert [line for line in left if line not in script and line not in launcher] == []
+    scripts = [block_with(word) for word in ("--image", "# /shared/launcher", "srun ckpt-run", *SLURM_MPI)]
+    assert [line for line in left if not any(line in s for s in scripts)] == []
 
 
 def test_the_job_script(ckpt):
     """Signalled, and started again with the same number."""
     script = ckpt.folder / "job.sh"
-    lines = next(b for b in BLOCKS if "#SBATCH" in "\n".join(b))
+    lines = block_with("--image")
     shutil.copy(ckpt.programs / "counter", ckpt.folder / "simulation")
     script.write_text("\n".join(lines).replace("./simulation", "./simulation 100") + "\n")
     ckpt.env.update(PATH=f"{os.path.dirname(ckpt.tool('ckpt-run'))}:{ckpt.env['PATH']}", SLURM_JOB_ID="4711", HOME=str(ckpt.folder))
@@ -117,7 +128,40 @@ def test_jobs_on_several_nodes(ckpt, nodes):
     client.wait_lines(2)
     ckpt.finish()
     assert [client.wait(), server.wait()] == [0, 0]
-    document.next("--every=10m", "--on-signal=USR1,USR2").wait_text("listening")
+    server = document.next("--every=10m", "--on-signal=USR1,USR2")
+    server.wait_text("listening")
+    server.kill()
+    nodes[2].drop_address(2)
+    nodes[1].take_address(2)
+    (ckpt.folder / "finish").unlink()
+    again = document.left[:2]
+    server = document.next("--continue", "server")
+    server.wait_text("listening")
+    client = document.next("--continue", "client")
+    client.wait_lines(2)
+    assert nodes[0].call("ckpt-dump", "--job=other").returncode == 0
+    assert [server.wait(), client.wait()] == [85, 85]
+    document.left[:0] = again
+    server, client = document.next("--continue", "server"), document.next("--continue", "client")
+    client.wait_lines(2)
+    ckpt.finish()
+    assert [client.wait(), server.wait()] == [0, 0]
+
+
+def write_script(path, lines, shared):
+    """A script of the document, with its folder /shared."""
+    path.write_text("\n".join(lines).replace("/shared/", f"{shared}/") + "\n")
+    path.chmod(0o755)
+
+
+def mpi_of(kind, folder):
+    """A folder whose `mpirun` is that of this kind, and a `simulation` for it. mpirun is called by a name without a
+    folder, beside which MPICH would look for its own programs."""
+    tools = folder / "bin"
+    tools.mkdir()
+    write_script(tools / "mpirun", ["#!/bin/sh", f'exec mpirun.{kind} "$@"'], folder)
+    subprocess.run([shutil.which(f"mpicc.{kind}"), PROGRAMS / "mpi" / "ranks.c", "-o", folder / "simulation"], check=True)
+    return tools
 
 
 @pytest.mark.full
@@ -127,25 +171,13 @@ def test_mpi(ckpt, nodes, kind):
     """With the launcher of the document. In place of ssh, a command enters the node, and leaves the process tree."""
     if not shutil.which(f"mpirun.{kind}"):
         pytest.skip(f"{kind} is not installed (scripts/setup --full installs it)")
-    tools = ckpt.folder / "bin"
-    tools.mkdir()
-    (tools / "ssh").write_text(f'#!/bin/sh\n[ "$1" = -n ] && shift\nhost=$1; shift\n'
-                               f'echo "export PATH={tools}:$PATH; $*" >{ckpt.folder}/$host.commands\n')
-    # Called by a name without a folder, beside which MPICH would look for its own programs.
-    (tools / "mpirun").write_text(f'#!/bin/sh\nexec mpirun.{kind} "$@"\n')
-    (tools / "mpirun").chmod(0o755)
+    tools = mpi_of(kind, ckpt.folder)
+    write_script(tools / "ssh", ["#!/bin/sh", '[ "$1" = -n ] && shift', "host=$1; shift",
+                                 f'echo "export PATH={tools}:$PATH; $*" >{ckpt.folder}/$host.commands'], ckpt.folder)
     (tools / "ckpt-run").symlink_to(ckpt.tool("ckpt-run"))
-    launcher = next(b for b in BLOCKS if "# /shared/launcher" in "\n".join(b))
-    for path, text in ((tools / "ssh", None), (ckpt.folder / "launcher", "\n".join(launcher) + "\n")):
-        if text:
-            path.write_text(text.replace("/shared/", f"{ckpt.folder}/"))
-        path.chmod(0o755)
-    hosts = ckpt.folder / "hosts"
-    hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{NETWORK}{n} node{n}\n" for n in (1, 2, 3)))
-    program = ckpt.folder / "simulation"
-    subprocess.run([shutil.which(f"mpicc.{kind}"), PROGRAMS / "mpi" / "ranks.c", "-o", program], check=True)
+    write_script(ckpt.folder / "launcher", block_with("# /shared/launcher"), ckpt.folder)
+    nodes.name()
     for n in nodes.all:
-        subprocess.run(n.inside("mount", "--bind", hosts, "/etc/hosts"), check=True)
         n.env["PATH"] = f"{tools}:{ckpt.env['PATH']}"
     document = Document(ckpt, nodes)
     document.skip_to("plm_rsh_agent" if kind == "openmpi" else "-launcher-exec")
@@ -161,3 +193,64 @@ def test_mpi(ckpt, nodes, kind):
     job = nodes[0].start("ckpt-restore", "--job=job")
     assert job.wait() == 0, job.error_text
     assert job.lines[-1] == f"end {last_value(150, 4)}", job.text
+
+
+needs_slurm = pytest.mark.skipif(slurm.WHY_NOT is not None, reason=slurm.WHY_NOT or "")
+
+
+@needs_slurm
+@pytest.mark.full
+def test_the_job_script_of_several_nodes(cluster_of):  # noqa: F811
+    """Slurm's signals, and the step that checkpoints it by hand."""
+    cluster = cluster_of()
+    cluster.env["HOME"] = str(cluster.jobs)
+    job = PairJob(cluster, "\n".join(block_with("srun ckpt-run")), ["--output=out"])
+    job.exchanges()
+    wait_members(job.folder, ["node1", "node2"])
+    cluster.control("requeue", job.number)
+    job.is_back(1)
+    by_hand = re.search(r"`(srun --jobid=.*?)`", TEXT, re.S)[1].replace("JOB", str(job.number))
+    assert cluster.run("sh", "-c", by_hand).returncode == 0
+    job.is_back(2)
+    job.ends_right()
+    assert len(job.checkpoints()) == 2
+
+
+@needs_slurm
+@pytest.mark.full
+@pytest.mark.alone
+@pytest.mark.parametrize("kind", ["openmpi", "mpich"])
+def test_mpi_in_slurm(ckpt, cluster_of, kind):  # noqa: F811
+    """Checkpointed by a signal of Slurm to the batch script, and by ckpt-dump. At last mpirun gets TERM, and
+    the job continues from a checkpoint of --every."""
+    if not shutil.which(f"mpirun.{kind}"):
+        pytest.skip(f"{kind} is not installed (scripts/setup --full installs it)")
+    cluster, steps = cluster_of(), 1200
+    shared = cluster.jobs
+    cluster.nodes_of.name()
+    (shared / "simulation").unlink()
+    cluster.env.update(ENV, PATH=f"{mpi_of(kind, shared)}:{cluster.env['PATH']}")
+    batch, node, launcher, openmpi, mpich = (block_with(word) for word in SLURM_MPI)
+    start = "\n".join(openmpi if kind == "openmpi" else mpich).replace("./simulation", f"./simulation {steps}")
+    write_script(shared / "mpi-start", [start.replace("--leave", "--oversubscribe --leave")], shared)
+    write_script(shared / "mpi-node", ["\n".join(node).replace("--every=10m", "--every=3s --keep=5")], shared)
+    write_script(shared / "srun-launcher", launcher, shared)
+    job = slurm.BatchJob(cluster, "\n".join(batch).replace("/shared/", f"{shared}/"), "--output=out")
+    folder = shared / "jobs" / str(job.number)
+
+    def computes():
+        lines = len(job.output.splitlines())
+        wait_for(lambda: len(job.output.splitlines()) >= lines + 3 or job.has_ended(), f"steps: {job.described()}")
+        assert job.state == "RUNNING", job.described()
+
+    by_hand = ckpt.tool("ckpt-dump"), f"--job={folder}"
+    for n, command in enumerate((["scancel", "--batch", "--signal=USR1", job.number], by_hand, ["scontrol", "requeue", job.number])):
+        wait_for(lambda: job.restarts == n and job.state == "RUNNING" or job.has_ended(), f"start {n}: {job.described()}", 120)
+        computes()
+        wait_members(folder, ["node1", "node2"])
+        wait_for(lambda: cluster.run(*command).returncode == 0, f"{command}: {job.described()}")  # it may be busy
+        wait_for(lambda: job.restarts == n + 1 or job.has_ended(), f"restart {n + 1}: {job.described()}", 120)
+    wait_for(job.has_ended, f"the job's end: {job.described()}", 120)
+    assert job.state == "COMPLETED", job.described()
+    assert f"end {last_value(steps, 4)}" in job.output.splitlines(), job.described()
+    assert len(re.findall(r"^0 \d", job.output, re.M)) == 1, "it began anew"

@@ -276,6 +276,152 @@ def start_pair(ckpt, nodes, *options, env=None):
     return [server, client]
 
 
+def continue_pair(ckpt, nodes, *options):
+    """The pair's two commands, which start or restore it."""
+    program = str(ckpt.programs / "pair")
+    jobs = []
+    for node, words in zip(nodes.all, (["serve"], ["talk"])):
+        jobs.append(node.start("ckpt-run", "--job=job", "--continue", *options, "--", program, *words, NETWORK + "1", PORT))
+        wait_for(lambda: (ckpt.folder / "job" / "members" / node.name).exists() or jobs[-1].process.poll() is not None,
+                 f"{node.name}: {jobs[-1].error_text}")
+        if (ckpt.folder / "job" / "0001").exists():
+            continue
+        if words == ["serve"]:
+            jobs[-1].wait_text("listening")
+    return jobs
+
+
+def test_the_same_command_starts_and_continues_the_job(ckpt, nodes):
+    """Its signals checkpoint it without --on-signal. When both programs have finished, the next start is a new one."""
+    n = nodes(2)
+    jobs = continue_pair(ckpt, n)
+    jobs[1].wait_lines(2)
+    os.kill(keepers_of(ckpt, "ckpt-run")[0], signal.SIGTERM)
+    assert [j.wait() for j in jobs] == [85, 85]
+    assert "ckpt-restore --job " in jobs[0].error_text, jobs[0].error_text
+    again = continue_pair(ckpt, n)
+    again[1].wait_lines(2)
+    assert int(again[1].lines[0]) > int(jobs[1].lines[-1])
+    ckpt.finish()
+    assert [j.wait() for j in again] == [0, 0]
+    shutil.rmtree(ckpt.folder / "job" / "0001")
+    (ckpt.folder / "finish").unlink()
+    anew = continue_pair(ckpt, n)
+    anew[1].wait_lines(2)
+    assert anew[1].lines[0] == "0"
+    assert n[0].call("ckpt-dump", "--job=job").returncode == 0
+    assert [j.wait() for j in anew] == [85, 85]
+    assert (ckpt.folder / "job" / "0002").exists()  # a number that no checkpoint had
+
+
+COUNT = "n=0; until [ -e %s ]; do echo $((n=n+1)); sleep 0.05; done"
+
+
+def start_counters(ckpt, *members, options=("--continue",)):
+    return [ckpt.run("sh", "-c", COUNT % f"finish-{m}", options=["--job=job", f"--member={m}", *options]) for m in members]
+
+
+def dump_job(ckpt, *options):
+    return subprocess.run([ckpt.tool("ckpt-dump"), "--job=job", *options], env=ckpt.env, cwd=ckpt.folder, capture_output=True, text=True)
+
+
+def test_a_program_that_had_finished_before_the_checkpoint(ckpt):
+    """It is not started again; its member of the job returns 0. One that nobody knows is refused."""
+    a, b = start_counters(ckpt, "a", "b")
+    for job in (a, b):
+        job.wait_lines(2)
+    (ckpt.folder / "finish-a").touch()
+    assert a.wait() == 0
+    assert dump_job(ckpt).returncode == 0
+    assert b.wait() == 85
+    again, other, copy = start_counters(ckpt, "a", "c", "b")
+    assert (again.wait(), again.text) == (0, "")
+    assert other.wait() == 125
+    assert "has no member c, only b" in other.error_text, other.error_text
+    (ckpt.folder / "finish-b").touch()
+    assert copy.wait() == 0, copy.error_text
+    # All have finished. A start of both is a new one.
+    for name in ("a", "b"):
+        (ckpt.folder / f"finish-{name}").unlink()
+    for job in start_counters(ckpt, "a", "b"):
+        job.wait_lines(1)
+        assert job.lines[0] == "1"
+
+
+def test_a_program_that_failed_is_no_end_of_the_job(ckpt):
+    jobs = start_counters(ckpt, "a", "b", options=["--continue", "--every=1s"])
+    wait_for(lambda: (ckpt.folder / "job" / "0001" / "decision").exists(), "a checkpoint")
+    (ckpt.folder / "finish-a").touch()
+    assert jobs[0].wait() == 0
+    os.kill(jobs[1].program(), signal.SIGKILL)
+    assert jobs[1].wait() == -9
+    (ckpt.folder / "finish-a").unlink()
+    copies = start_counters(ckpt, "a", "b")
+    for name, copy in zip("ab", copies):
+        copy.wait_lines(1)
+        assert copy.lines[0] != "1"
+        (ckpt.folder / f"finish-{name}").touch()
+        assert copy.wait() == 0
+
+
+def test_a_checkpoint_waits_for_all_programs(ckpt):
+    """srun says how many there are. One that has ended counts, too."""
+    first = ckpt.run("sh", "-c", COUNT % "finish-a", options=["--job=job", "--member=%t", "--continue"],
+                     env={"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"})
+    first.wait_lines(1)
+    r = dump_job(ckpt, "--leave-running")
+    assert r.returncode == 1 and "of the 2 programs of the job, 1 have started" in r.stderr, r.stderr
+    second, = start_counters(ckpt, "b", options=["--programs=2"])
+    second.wait_lines(1)
+    assert dump_job(ckpt, "--leave-running").returncode == 0
+    assert sorted(p.name for p in (ckpt.folder / "job" / "0001").glob("*.img")) == ["0.img", "b.img"]
+    (ckpt.folder / "finish-b").touch()
+    assert second.wait() == 0
+    assert dump_job(ckpt, "--leave-running").returncode == 0
+    # But not one that had ended when the batch job was started again.
+    first.kill()
+    shutil.rmtree(ckpt.folder / "job" / "0002")
+    shutil.rmtree(ckpt.folder / "job" / "0001")
+    env = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_JOB_ID": "4711", "SLURM_RESTART_COUNT": "1"}
+    again = ckpt.run("sh", "-c", COUNT % "finish-a", options=["--job=job", "--member=0", "--continue"], env=env)
+    again.wait_lines(1)
+    r = dump_job(ckpt, "--leave-running")
+    assert r.returncode == 1 and "of the 2 programs of the job, 1 have started" in r.stderr, r.stderr
+
+
+def test_a_restore_gives_up_without_the_others(ckpt):
+    jobs = start_counters(ckpt, "a", "b")
+    for job in jobs:
+        job.wait_lines(1)
+    assert dump_job(ckpt).returncode == 0
+    assert [j.wait() for j in jobs] == [85, 85]
+    for name, other in ("ab", "ba"):
+        alone = ckpt.start("ckpt-restore", ["--job=job", f"--member={name}", "--wait=1s"])
+        assert alone.wait() == 1
+        assert f"there is no ckpt-restore --job of {other}" in alone.error_text, alone.error_text
+    copies = [ckpt.start("ckpt-restore", ["--job=job", f"--member={name}", "--wait=1m"]) for name in "ab"]
+    for copy in copies:
+        copy.wait_lines(1)
+
+
+def test_names_of_the_job(ckpt):
+    """%j and %t, and what is written wrongly. A percent sign in the folder's name stays one."""
+    job = ckpt.run("sh", "-c", COUNT % "finish", options=["--job=100%%/%j", "--member=m%t", "--continue"],
+                   env={"SLURM_JOB_ID": "4711", "SLURM_PROCID": "3"})
+    job.wait_lines(1)
+    assert (ckpt.folder / "100%" / "4711" / "members" / "m3").exists()
+    os.kill(job.pid, signal.SIGUSR1)
+    assert job.wait() == 85, job.error_text
+    (ckpt.folder / "finish").touch()
+    again = ckpt.run("true", options=["--job=100%%/%j", "--member=m%t", "--continue"],
+                     env={"SLURM_JOB_ID": "4711", "SLURM_PROCID": "3"})
+    assert again.wait() == 0, again.error_text
+    for options, message in [(["--job=%j"], "--job has %j, but none of SLURM_JOB_ID"), (["--job=a", "--member=%q"], "placeholder"),
+                             (["--continue"], "--job"), (["--programs=2"], "--job")]:
+        wrong = ckpt.run("true", options=options)
+        assert wrong.wait() == 125 and message in wrong.error_text, wrong.error_text
+
+
 def keepers_of(ckpt, name):
     """The PIDs of the tools of this name that the test has started: nsenter becomes one by exec."""
     return [p for j in ckpt.jobs for p in [j.pid, *tree_of(j.pid)]

@@ -40,56 +40,27 @@ def cluster_of(ckpt, devices):  # noqa: F811
         s.close()
 
 
-class HeatJob:
+class HeatJob(slurm.BatchJob):
     """A job that runs heat under ckpt-run, with the checksum that heat prints without ckpt.
 
     computes(n)   waits until it has printed n more steps
     ends_right()  waits until the job is completed; its result is the right one"""
 
     def __init__(self, cluster, *options, steps=6000, more=""):
-        self.cluster = cluster
         program = [HEAT, "--n", CELLS, "--steps", str(steps), "--report", "10", "--checksum"]
         pocl = dict(cluster.env, OCL_ICD_VENDORS="/etc/OpenCL/vendors/pocl.icd")
         self.reference = subprocess.Popen([str(c) for c in program], env=pocl, stdout=subprocess.PIPE, text=True)
         command = shlex.join(map(str, ["--device", cluster.device, "--", *program]))
-        self.number = cluster.submit(f"exec ckpt-run --image images/%j {more} {command}", *OPTIONS, *options)
-
-    @property
-    def state(self):
-        return self.cluster.state(self.number)
-
-    @property
-    def restarts(self):
-        return int(self.cluster.field(self.number, "Restarts") or 0)
-
-    @property
-    def node(self):
-        return self.cluster.field(self.number, "BatchHost")
-
-    @property
-    def output(self):
-        path = self.cluster.jobs / "out"
-        return path.read_text() if path.exists() else ""
+        super().__init__(cluster, f"exec ckpt-run --image images/%j {more} {command}", *OPTIONS, *options)
 
     def images(self):
         return list((self.cluster.jobs / "images" / str(self.number)).glob("*.img"))
-
-    def has_ended(self):
-        return self.state in ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL")
-
-    def described(self):
-        return f"{self.state} {self.output[-600:]}"
 
     def computes(self, n=3):
         begin = self.output.count("step ")
         wait_for(lambda: self.output.count("step ") >= begin + n or self.has_ended(),
                  f"job {self.number} to compute: {self.described()}")
         assert self.state == "RUNNING", self.described()
-
-    def stops(self):
-        """A job that returned 86 is held, in the state SPECIAL_EXIT."""
-        wait_for(lambda: self.state in ("PENDING", "SPECIAL_EXIT") or self.has_ended(), "the job to leave its node")
-        assert not self.has_ended(), self.described()
 
     def ends_right(self, repeats=False):
         wait_for(lambda: self.has_ended(), f"the job's end: {self.described()}", 300)

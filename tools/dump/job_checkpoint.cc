@@ -7,6 +7,7 @@
 #include "common/base/json_depth.h"
 #include "common/base/json_fields.h"
 #include "common/base/log.h"
+#include "tools/job/ends.h"
 #include "tools/job/match.h"
 
 namespace ckpt::tools {
@@ -24,6 +25,25 @@ constexpr int kMaxReportDepth = 4;
 
 json report_of(const std::string &text) {
   return json_depth(text) <= kMaxReportDepth ? json::parse(text, nullptr, false) : json();
+}
+
+// A program that has not started yet must be in the checkpoint, too: the job continues from it.
+std::optional<Error> not_all_run(const JobFolder &folder,
+                                 const std::map<std::string, MemberAddress> &members) {
+  unsigned programs = 0;
+  std::string start;
+  for (const auto &[name, member] : members) {
+    if (member.restoring != 0)
+      return Error{fmt::format("member {} of the job is being restored", name),
+                   "start ckpt-restore --job of the others"};
+    if (member.programs > programs) start = member.start;
+    programs = std::max(programs, member.programs);
+  }
+  size_t known = members.size() + count_ends(folder, start);
+  if (known >= programs) return std::nullopt;
+  return Error{
+      fmt::format("of the {} programs of the job, {} have started", programs, known),
+      "wait until all have started; if the job has fewer, say so with ckpt-run --programs"};
 }
 
 }  // namespace
@@ -104,12 +124,9 @@ Result<JobCheckpoint::Members> JobCheckpoint::running_members(const JobFolder &f
   for (auto end = Phases::Clock::now() + kRestoreTimeout;; std::this_thread::sleep_for(100ms)) {
     CKPT_CHECK(cancel_.check());
     CKPT_TRY(Members members, folder.members());
-    auto restoring = std::find_if(members.begin(), members.end(),
-                                  [](const auto &m) { return m.second.restoring != 0; });
-    if (restoring == members.end()) return members;
-    if (Phases::Clock::now() > end)
-      return fail_with_hint(fmt::format("member {} of the job is being restored", restoring->first),
-                            "start ckpt-restore --job of the others");
+    std::optional<Error> why = not_all_run(folder, members);
+    if (!why) return members;
+    if (Phases::Clock::now() > end) return Failure(std::move(*why));
   }
 }
 

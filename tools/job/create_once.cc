@@ -57,14 +57,14 @@ Result<bool> create_once(const std::string &path, ByteView content, UniqueFd *ke
   return true;
 }
 
-Result<> replace_file(const std::string &path, ByteView content, UniqueFd &keep) {
-  CKPT_TRY(Draft draft, make_draft(path, content, true));
+Result<> replace_file(const std::string &path, ByteView content, UniqueFd *keep) {
+  CKPT_TRY(Draft draft, make_draft(path, content, keep != nullptr));
   if (::rename(draft.path.c_str(), path.c_str()) != 0) {
     Failure error = fail_errno("cannot replace {}", path);
     ::unlink(draft.path.c_str());
     return error;
   }
-  keep = std::move(draft.file);
+  if (keep) *keep = std::move(draft.file);
   return {};
 }
 

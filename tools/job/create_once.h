@@ -13,7 +13,7 @@ namespace ckpt::tools {
 // processes, on whatever nodes, one creates it, and none sees a part of it. False: the name is
 // taken. `keep`: gets the file, locked (flock(2)).
 Result<bool> create_once(const std::string &path, ByteView content, UniqueFd *keep = nullptr);
-// The same for a file that exists: it is replaced at once.
-Result<> replace_file(const std::string &path, ByteView content, UniqueFd &keep);
+// The same for a file that may exist: it is replaced at once.
+Result<> replace_file(const std::string &path, ByteView content, UniqueFd *keep = nullptr);
 
 }  // namespace ckpt::tools

@@ -10,10 +10,12 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "common/base/io.h"
 #include "common/base/json_depth.h"
+#include "common/base/json_fields.h"
 #include "storage/format/uuid.h"
 #include "storage/io/key_file.h"
 #include "tools/job/create_once.h"
@@ -84,12 +86,18 @@ Result<MemberAddress> read_member(const std::string &path) {
   }
   a.port = j["port"].get<u16>();
   a.restoring = j["restoring"].get<unsigned>();
+  a.programs = json_value(j, "programs", 0U);
+  a.start = json_string(j, "start");
   a.lives = ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0;
   return a;
 }
 
 std::string text_of(const MemberAddress &a) {
-  return json_text({{"addresses", a.addresses}, {"port", a.port}, {"restoring", a.restoring}});
+  return json_text({{"addresses", a.addresses},
+                    {"port", a.port},
+                    {"restoring", a.restoring},
+                    {"programs", a.programs},
+                    {"start", a.start}});
 }
 
 // A reader has it locked for a moment.
@@ -123,8 +131,9 @@ Result<JobFolder> JobFolder::create(const std::string &given) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno("cannot create the job's folder {}", path);
   CKPT_CHECK(check_owner(path));
-  if (::mkdir((path + "/members").c_str(), 0700) != 0 && errno != EEXIST)
-    return fail_errno("cannot create {}/members", path);
+  for (const char *name : {"members", "ended"})
+    if (::mkdir((path + "/" + name).c_str(), 0700) != 0 && errno != EEXIST)
+      return fail_errno("cannot create {}/{}", path, name);
   if (!fs::exists(path + "/key", ec)) CKPT_CHECK(create_key(path + "/key"));
   return open(path);
 }
@@ -189,6 +198,16 @@ std::vector<unsigned> JobFolder::complete() const {
   return all;
 }
 
+unsigned JobFolder::finished() const {
+  unsigned n = 0;
+  std::ifstream(path_ + "/finished") >> n;
+  return n;
+}
+
+Result<> JobFolder::mark_finished(unsigned number) const {
+  return replace_file(path_ + "/finished", view(fmt::format("{}\n", number)));
+}
+
 Result<unsigned> JobFolder::begin_checkpoint() const {
   std::vector<unsigned> all = numbers();
   std::error_code ec;
@@ -198,7 +217,7 @@ Result<unsigned> JobFolder::begin_checkpoint() const {
     if (Result<json> d = decide(decision(n), abandoned("its coordinator has ended"));
         d && !is_complete(*d))
       remove_checkpoint(n);
-  unsigned next = all.empty() ? 1 : all.front() + 1;
+  unsigned next = std::max(all.empty() ? 0 : all.front(), finished()) + 1;
   if (::mkdir(checkpoint(next).c_str(), 0700) != 0)
     return fail_errno("cannot create the folder {}", checkpoint(next));
   return next;
@@ -210,6 +229,26 @@ void JobFolder::remove_checkpoint(unsigned number) const {
   std::string folder = checkpoint(number), gone = folder + kRemoved;
   fs::rename(folder, gone, ec);
   if (!ec) fs::remove_all(gone, ec);
+}
+
+std::vector<std::string> members_of(const json &decision) {
+  std::vector<std::string> names;
+  if (!decision.contains("members") || !decision["members"].is_array()) return names;
+  for (const json &name : decision["members"])
+    if (name.is_string() && check_member_name(name.get<std::string>())) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Error not_in_checkpoint(const JobFolder &folder, unsigned checkpoint, const std::string &member,
+                        const std::vector<std::string> &members) {
+  std::string names = fmt::format("{}", fmt::join(members, ", "));
+  return {
+      fmt::format("the checkpoint {} has no member {}, only {}", folder.checkpoint(checkpoint),
+                  member, names),
+      fmt::format("start the job on the same nodes (in Slurm: --nodelist), or choose one of its "
+                  "members with --member: {}",
+                  names)};
 }
 
 Result<> check_member_name(const std::string &name) {
@@ -243,11 +282,12 @@ Result<Registration> Registration::make(const JobFolder &folder, const std::stri
     if (!remove_stale(r.path_)) break;
   }
   return fail_with_hint(fmt::format("the job has a member {} that runs", member),
-                        "give each program of the job a name of its own with --member");
+                        "give each program of the job a name of its own with --member; under srun, "
+                        "--member=%t names it after its task");
 }
 
 Result<> Registration::change(const MemberAddress &a) {
-  return replace_file(path_, view(text_of(a)), file_);
+  return replace_file(path_, view(text_of(a)), &file_);
 }
 
 }  // namespace ckpt::tools

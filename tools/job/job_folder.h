@@ -5,6 +5,8 @@
 //   key                  32 random bytes, mode 0600: a process that can read it belongs to the job
 //   lock                 held by the coordinator of a checkpoint
 //   members/NAME         where the member listens; locked as long as its ckpt-run lives
+//   ended/NAME           how the member's program has ended (ends.h)
+//   finished             the newest checkpoint when all programs had finished
 //   0001/NAME.img        the images of one checkpoint
 //   0001/decision        whether they are one (decision.h)
 #pragma once
@@ -25,6 +27,8 @@ struct MemberAddress {
   std::vector<std::string> addresses;
   u16 port = 0;
   unsigned restoring = 0;  // the checkpoint that it waits to be restored from; 0: it runs
+  unsigned programs = 0;   // how many the job has; 0: unknown
+  std::string start;       // of the batch job; "": unknown
   bool lives = true;       // false: its ckpt-run was killed, or its node has failed
 };
 
@@ -47,6 +51,10 @@ class JobFolder {
   std::string decision(unsigned number) const { return checkpoint(number) + "/decision"; }
   // Of the complete ones, the newest first.
   std::vector<unsigned> complete() const;
+  // The newest one when the programs last finished; 0: they have not. It and those before it are of
+  // finished work.
+  unsigned finished() const;
+  Result<> mark_finished(unsigned number) const;
   // Makes the folder of the next one, and removes what is left of those that were abandoned.
   Result<unsigned> begin_checkpoint() const;
   void remove_checkpoint(unsigned number) const;
@@ -58,6 +66,12 @@ class JobFolder {
   std::string path_;
   storage::Key key_;
 };
+
+// Of a complete checkpoint, in order.
+std::vector<std::string> members_of(const nlohmann::json &decision);
+// The error of a member that a checkpoint does not have.
+Error not_in_checkpoint(const JobFolder &folder, unsigned checkpoint, const std::string &member,
+                        const std::vector<std::string> &members);
 
 // A name in the folder, which must not lead out of it.
 Result<> check_member_name(const std::string &name);

@@ -31,19 +31,9 @@ std::string list_of(const std::vector<std::string> &names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::vector<std::string> members_of(const json &decision) {
-  std::vector<std::string> names;
-  if (!decision.contains("members") || !decision["members"].is_array()) return names;
-  for (const json &name : decision["members"])
-    if (name.is_string() && check_member_name(name.get<std::string>())) names.push_back(name);
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<JobRestore>> JobRestore::choose(JobOptions o, unsigned checkpoint) {
-  if (o.member.empty()) o.member = usual_member_name();
   CKPT_TRY(JobFolder folder, JobFolder::open(o.folder));
   std::vector<unsigned> complete = folder.complete();
   if (complete.empty())
@@ -59,9 +49,7 @@ Result<std::unique_ptr<JobRestore>> JobRestore::choose(JobOptions o, unsigned ch
   r->names_ = members_of(decision);
   if (std::find(r->names_.begin(), r->names_.end(), r->options_.member) != r->names_.end())
     return r;
-  return fail_with_hint(fmt::format("the checkpoint {} has no member {}",
-                                    r->folder_.checkpoint(checkpoint), r->options_.member),
-                        "choose one of its members with --member: " + list_of(r->names_));
+  return Failure(not_in_checkpoint(r->folder_, checkpoint, r->options_.member, r->names_));
 }
 
 JobRestore::~JobRestore() { leave(); }
@@ -86,6 +74,7 @@ Result<> JobRestore::meet_before(const Check &check) {
 
 // A peer without the job's key, or of another job, is ignored.
 Result<> JobRestore::accept_coordinator(const Check &check) {
+  auto since = Clock::now();
   for (Clock::time_point announced{};;) {
     CKPT_CHECK(check());
     if (Clock::now() - announced > kAnnounceInterval) {
@@ -93,6 +82,7 @@ Result<> JobRestore::accept_coordinator(const Check &check) {
       announced = Clock::now();
     }
     if (gave_up_) return fail("the job gives up: {}", why_);
+    if (wait_ && Clock::now() - since > *wait_) return Failure(others_are_missing());
     pollfd p{member_->listener(), POLLIN, 0};
     if (::poll(&p, 1, static_cast<int>(kLookInterval.count())) <= 0) continue;
     UniqueFd peer(::accept4(member_->listener(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -106,6 +96,15 @@ Result<> JobRestore::accept_coordinator(const Check &check) {
     link_ = std::make_unique<MemberLink>(std::move(*link));
     return {};
   }
+}
+
+Error JobRestore::others_are_missing() const {
+  Result<std::vector<std::string>> missing = missing_members();
+  return {
+      fmt::format("the job gives up: it was not restored within {} s, as there is no ckpt-restore "
+                  "--job of {}",
+                  wait_->count(), missing ? list_of(*missing) : "the other members"),
+      "start all programs of the job, on the nodes of the checkpoint"};
 }
 
 Result<> JobRestore::meet_restored(const Check &check) {
@@ -172,15 +171,20 @@ Result<> JobRestore::lead(Crew &crew, const std::string &attempt) {
   return {};
 }
 
+Result<std::vector<std::string>> JobRestore::missing_members() const {
+  CKPT_TRY(auto members, folder_.members());
+  std::vector<std::string> missing;
+  for (const std::string &name : names_)
+    if (auto m = members.find(name);
+        m == members.end() || !m->second.lives || m->second.restoring != checkpoint_)
+      missing.push_back(name);
+  return missing;
+}
+
 Result<std::map<std::string, MemberAddress>> JobRestore::wait_for_members() const {
   for (auto start = Clock::now(); !stop_; std::this_thread::sleep_for(kLookInterval)) {
-    CKPT_TRY(auto members, folder_.members());
-    std::vector<std::string> missing;
-    for (const std::string &name : names_)
-      if (auto m = members.find(name);
-          m == members.end() || !m->second.lives || m->second.restoring != checkpoint_)
-        missing.push_back(name);
-    if (missing.empty()) return members;
+    CKPT_TRY(std::vector<std::string> missing, missing_members());
+    if (missing.empty()) return folder_.members();
     if (Clock::now() - start < kPatience) continue;
     log::warn("waiting for ckpt-restore --job of the members {}", list_of(missing));
     start = Clock::now() + 24h;  // once

@@ -10,7 +10,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +32,11 @@ class JobRestore {
   std::string image() const { return folder_.image(checkpoint_, options_.member); }
   // Registers, and starts the coordinator if this process has to run it. After any fork(2).
   Result<> join();
+
+  // How long to wait for the ckpt-restore of the other members. Otherwise for ever.
+  void wait_at_most(std::chrono::duration<double> time) { wait_ = time; }
+  // The program has ended by itself.
+  void program_ended(int wait_status) { member_->program_ended(wait_status); }
 
   // Called in the thread that restores. Fails if the job is cancelled.
   using Check = MemberLink::Check;
@@ -51,12 +58,15 @@ class JobRestore {
   void coordinate();
   Result<> lead(Crew &crew, const std::string &attempt);
   Result<std::map<std::string, MemberAddress>> wait_for_members() const;
+  Result<std::vector<std::string>> missing_members() const;
+  Error others_are_missing() const;
   Result<> not_stopped() const;
 
   JobOptions options_;
   JobFolder folder_;
   unsigned checkpoint_;
   std::vector<std::string> names_;
+  std::optional<std::chrono::duration<double>> wait_;
   std::unique_ptr<JobMember> member_;
   std::unique_ptr<MemberLink> link_;
   std::atomic<bool> stop_ = false;

@@ -33,16 +33,17 @@ struct Options {
   std::string all;  // a folder with images
   JobOptions job;
   unsigned checkpoint = 0;
+  std::string wait;  // "": for ever
 };
 
-Result<int> end(const Keeper::Outcome &outcome, int code) {
+Result<int> end(const Keeper::Outcome &outcome, int code, const std::string &job) {
   if (outcome.error && code == 0) return Failure(*outcome.error);
   if (outcome.error) {
     log::warn("{}", outcome.error->text());
     return code;
   }
   if (!outcome.image) end_like(outcome.wait_status);
-  report_checkpointed("ckpt-restore", *outcome.image);
+  report_checkpointed("ckpt-restore", *outcome.image, job);
   return code ? code : kCheckpointedExitCode;
 }
 
@@ -92,6 +93,11 @@ Result<> check_job_user(const RestorePlan &plan, const RestoreOptions &o) {
                         "run this as that user");
 }
 
+void leave(JobRestore &job, const Keeper::Outcome &outcome) {
+  if (!outcome.image && !outcome.error) job.program_ended(outcome.wait_status);
+  job.leave();
+}
+
 Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   // Everything is checked before anything is started.
   Phases phases;
@@ -120,7 +126,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   CKPT_TRY(std::unique_ptr<Periodic> periodic,
            Periodic::start(*keeper, o.periodic, job ? &job->series() : nullptr));
   if (job) CKPT_CHECK(job->start(*keeper, o.periodic.keep, periodic.get()));
-  if (o.job) CKPT_CHECK(signals.start(*keeper, o.periodic.job));
+  if (o.job) CKPT_CHECK(signals.start(*keeper, o.periodic.job, o.periodic.keep));
   // A thread restores the program, while this one serves the session until the program ends.
   Keeper::Outcome outcome;
   {
@@ -133,8 +139,8 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   }
   if (!outcome.error) background.report(keeper->program());  // it has ended at once
   keeper.reset();
-  if (o.job) o.job->leave();
-  return end(outcome, job ? job->end(outcome) : signals.exit_code(outcome));
+  if (o.job) leave(*o.job, outcome);
+  return end(outcome, job ? job->end(outcome) : signals.exit_code(outcome), o.periodic.job);
 }
 
 Result<int> run_resume(const Options &o) {
@@ -201,10 +207,15 @@ Result<int> run(Options &o) {
   JobSignals signals;
   if (!o.job.folder.empty()) {
     CKPT_TRY(signals, JobSignals::hold(o.batch.on_signal));
+    CKPT_CHECK(complete(o.job));
     CKPT_TRY(member, JobRestore::choose(o.job, o.checkpoint));
     o.restore.job = member.get();
     o.restore.image = member->image();
-    o.restore.periodic.job = std::filesystem::absolute(o.job.folder);
+    o.restore.periodic.job = o.job.folder;
+    if (!o.wait.empty()) {
+      CKPT_TRY(Seconds wait, parse_duration(o.wait));
+      member->wait_at_most(wait);
+    }
   }
   std::unique_ptr<BatchJob> job;
   if (names_series(o.restore.image)) {
@@ -251,6 +262,10 @@ void add_options(CommandLine &line, Options &o) {
       .range(1, 1000000)
       .needs(member)
       .default_is("the newest");
+  line.option("--wait=TIME", o.wait,
+              "with --job: give up if the other programs are not restored within 90s, 10m, …")
+      .needs(member)
+      .default_is("wait for ever");
   add_batch_options(line, o.batch);
   add_periodic_options(line, r.periodic);
 }

@@ -8,18 +8,21 @@
 #include <filesystem>
 #include <iostream>
 
+#include "common/base/log.h"
 #include "common/base/program.h"
 #include "fatbin/static_runtime.h"
 #include "tools/command_line.h"
 #include "tools/device/apis.h"
 #include "tools/device/environment.h"
 #include "tools/device/remote.h"
+#include "tools/job/ends.h"
 #include "tools/json_text.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
 #include "tools/run/guest.h"
 #include "tools/run/managed.h"
 #include "tools/session/batch.h"
+#include "tools/session/batch_names.h"
 #include "tools/session/job_member.h"
 #include "tools/session/job_signals.h"
 #include "tools/session/keeper.h"
@@ -39,6 +42,10 @@ constexpr int kNotFound = 127;
 constexpr const char *kImageVariable = "CKPT_IMAGE";
 constexpr const char *kEveryVariable = "CKPT_EVERY";
 
+// A batch system starts all programs of a job at about the same time. If one is missing, the others
+// are not to occupy their nodes until the time limit.
+constexpr const char *kWaitForOthers = "5m";
+
 struct Options {
   std::string device;
   bool portable = false;
@@ -53,6 +60,7 @@ struct Options {
   ManagedOptions managed;
   GuestOptions guest;
   JobOptions job;
+  bool goes_on = false;  // --continue
   std::vector<std::string> program;
 };
 
@@ -91,8 +99,8 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
   return spawn(spec, error);
 }
 
-// Goes on from the series' newest image: ckpt-restore takes this process's place.
-Failure restore_series(const Options &o, const Series &series) {
+// Goes on from an image: ckpt-restore takes this process's place. `which`: the words that name it.
+Failure restore_instead(const Options &o, const std::vector<std::string> &which) {
   // The batch system writes into the job's output file too, so that it may have grown.
   std::vector<std::string> words{sibling_tool("ckpt-restore"), "--append-files", "--keep",
                                  std::to_string(o.periodic.keep)};
@@ -101,12 +109,24 @@ Failure restore_series(const Options &o, const Series &series) {
   if (o.portable) words.push_back("--portable");
   if (!o.periodic.every.empty())
     words.insert(words.end(), {"--every", o.periodic.every, "--mtbf", o.periodic.mtbf});
-  words.push_back(series.folder());
+  words.insert(words.end(), which.begin(), which.end());
   std::vector<char *> argv;
   for (std::string &word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::execv(argv[0], argv.data());
   return fail_errno("cannot execute {}", words[0]);
+}
+
+// Nothing: the program is to be started.
+Result<std::optional<int>> continue_job(const Options &o) {
+  CKPT_TRY(JobFolder folder, JobFolder::create(o.job.folder));
+  CKPT_TRY(JobStart start, how_to_start(folder, o.job.member));
+  if (start == JobStart::Program) return std::nullopt;
+  if (start == JobStart::Restore)
+    return restore_instead(o, {"--job", without_batch_names(o.job.folder), "--member", o.job.member,
+                               "--wait", kWaitForOthers});
+  log::info("{} had finished before the job's last checkpoint", o.job.member);
+  return 0;
 }
 
 Result<int> run_program(const Options &options) {
@@ -117,7 +137,11 @@ Result<int> run_program(const Options &options) {
   }
   if (!options.image.empty()) {
     CKPT_TRY(job, BatchJob::open(options.image, options.batch));
-    if (!job->series().images().empty()) return restore_series(options, job->series());
+    if (!job->series().images().empty()) return restore_instead(options, {job->series().folder()});
+  }
+  if (options.goes_on) {
+    CKPT_TRY(std::optional<int> code, continue_job(options));
+    if (code) return *code;
   }
   // The devices that the program may use, and the environment that leads it to our drivers.
   CKPT_TRY(DeviceChoice devices, choose_devices(options.device));
@@ -138,7 +162,7 @@ Result<int> run_program(const Options &options) {
            Keeper::create({devices, options.portable, environment}));
   CKPT_TRY(std::unique_ptr<Periodic> periodic,
            Periodic::start(*keeper, options.periodic, job ? &job->series() : nullptr));
-  if (member) CKPT_CHECK(signals.start(*keeper, member->folder().path()));
+  if (member) CKPT_CHECK(signals.start(*keeper, options.job.folder, options.periodic.keep));
   if (job) CKPT_CHECK(job->start(*keeper, options.periodic.keep, periodic.get()));
   // The program starts.
   int why = 0;
@@ -151,10 +175,11 @@ Result<int> run_program(const Options &options) {
   // The keeper serves the session until the program ends, and this process ends in the same way.
   Keeper::Outcome outcome = keeper->run();
   keeper.reset();
+  if (member && !outcome.image) member->program_ended(outcome.wait_status);
   member.reset();
   int code = job ? job->end(outcome) : signals.exit_code(outcome);
   if (!outcome.image) end_like(outcome.wait_status);
-  report_checkpointed("ckpt-run", *outcome.image);
+  report_checkpointed("ckpt-run", *outcome.image, options.job.folder);
   return code ? code : kCheckpointedExitCode;
 }
 
@@ -168,9 +193,20 @@ Result<> check(const Options &o) {
   return {};
 }
 
+Result<> complete_job(Options &o) {
+  if (o.job.folder.empty()) return {};
+  CKPT_CHECK(complete(o.job));
+  o.periodic.job = o.job.folder;
+  if (!o.goes_on) return {};
+  if (o.batch.on_signal.empty()) o.batch.on_signal = kDefaultSignals;
+  if (o.job.programs == 0) o.job.programs = tasks_of_this_step();
+  return {};
+}
+
 Result<int> run(Options &o) {
-  if (!o.job.folder.empty()) o.periodic.job = std::filesystem::absolute(o.job.folder);
-  if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
+  Result<> sound = complete_job(o);
+  if (sound) sound = check(o);
+  if (!sound) return fail_with_code(kWrongUsage, sound.error());
   if (o.guest.guest && !o.managed.priority) o.managed.priority = kGuestPriority;
   if (o.list_devices) return print_devices(o);
   if (!o.program.empty()) return run_program(o);
@@ -200,7 +236,15 @@ void add_options(CommandLine &line, Options &o) {
       .environment(kImageVariable);
   add_batch_options(line, o.batch);
   add_periodic_options(line, o.periodic).environment(kEveryVariable);
-  add_job_options(line, o.job);
+  Option job = add_job_options(line, o.job);
+  line.flag("--continue", o.goes_on,
+            "with --job: continue from the job's newest checkpoint, or start the program")
+      .needs(job);
+  line.option("--programs=N", o.job.programs,
+              "with --job: make no checkpoint before N programs of the job have started")
+      .range(1, 10000)
+      .needs(job)
+      .default_is("with --continue under srun, the number of its tasks");
   add_managed_options(line, o.managed);
   add_guest_options(line, o.guest);
 }

@@ -10,19 +10,13 @@
 #include "tools/history/history.h"
 
 namespace ckpt::tools {
-namespace {
-
-const char kDefaultSignals[] = "TERM,USR1,USR2";
-
-}  // namespace
-
 Option add_batch_options(CommandLine &line, BatchOptions &o) {
   return line
       .option(
           "--on-signal=LIST", o.on_signal,
           "with a series of images, or a job: the signals that checkpoint and stop the program; "
           "none: no signal")
-      .default_is(fmt::format("{}; none with --job", kDefaultSignals));
+      .default_is(fmt::format("{}; none with --job without --continue", kDefaultSignals));
 }
 
 Result<std::unique_ptr<BatchJob>> BatchJob::open(const std::string &folder,

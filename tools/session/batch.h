@@ -15,6 +15,8 @@
 
 namespace ckpt::tools {
 
+inline constexpr const char *kDefaultSignals = "TERM,USR1,USR2";
+
 struct BatchOptions {
   std::string on_signal;  // "": not given
 };

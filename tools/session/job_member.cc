@@ -4,8 +4,12 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <filesystem>
+
 #include "common/base/log.h"
+#include "tools/job/ends.h"
 #include "tools/job/tcp.h"
+#include "tools/session/batch_names.h"
 
 namespace ckpt::tools {
 namespace {
@@ -17,24 +21,35 @@ constexpr auto kPauseAfterStranger = 1s;
 }  // namespace
 
 Option add_job_options(CommandLine &line, JobOptions &o) {
-  Option job =
-      line.option("--job=FOLDER", o.folder,
-                  "the folder of a job of several programs, which are checkpointed as one");
-  line.option("--member=NAME", o.member, "with --job: this program's name in the job")
+  Option job = line.option(
+      "--job=FOLDER", o.folder,
+      "the folder of a job of several programs, which are checkpointed as one; %j in it "
+      "is the batch job's number");
+  line.option("--member=NAME", o.member,
+              "with --job: this program's name in the job; %t in it is the task's number")
       .needs(job)
       .default_is("the host's name");
   return job;
 }
 
-Result<std::unique_ptr<JobMember>> JobMember::join(JobOptions o, unsigned restoring) {
+Result<> complete(JobOptions &o) {
+  CKPT_TRY(o.folder, with_batch_names("--job", o.folder));
+  CKPT_TRY(o.member, with_batch_names("--member", o.member));
+  o.folder = std::filesystem::absolute(o.folder).lexically_normal().string();
   if (o.member.empty()) o.member = usual_member_name();
+  return {};
+}
+
+Result<std::unique_ptr<JobMember>> JobMember::join(JobOptions o, unsigned restoring) {
   CKPT_TRY(JobFolder folder, JobFolder::create(o.folder));
   std::unique_ptr<JobMember> m(new JobMember(std::move(o), std::move(folder)));
   CKPT_TRY(auto listening, listen_tcp());
   m->listener_ = std::move(listening.first);
   m->port_ = listening.second;
-  MemberAddress here{own_addresses(), m->port_, restoring};
+  MemberAddress here{own_addresses(), m->port_, restoring, m->options_.programs,
+                     this_batch_start()};
   CKPT_TRY(m->registration_, Registration::make(m->folder_, m->options_.member, here));
+  forget_end(m->folder_, m->name());
   m->restoring_ = restoring != 0;
   return m;
 }
@@ -48,6 +63,13 @@ void JobMember::serve(Keeper &keeper) {
     accept();
     return true;
   });
+}
+
+void JobMember::program_ended(int status) {
+  int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (Result<> noted = note_end(folder_, name(), code, this_batch_start()); !noted)
+    log::warn("the job's folder does not say that this program has ended: {}",
+              noted.error().text());
 }
 
 void JobMember::accept() {

@@ -22,15 +22,19 @@ namespace ckpt::tools {
 struct JobOptions {
   std::string folder;  // empty: no job
   std::string member;
+  unsigned programs = 0;  // how many the job has; 0: unknown
 };
 
 // Returns --job.
 Option add_job_options(CommandLine &line, JobOptions &options);
+// Replaces the placeholders of both, makes the folder's path absolute, and chooses the usual name.
+Result<> complete(JobOptions &options);
 
 class JobMember {
  public:
-  // Registers in the job's folder, which is created. `restoring`: a checkpoint from which the
-  // program is to be restored; the caller then accepts the coordinator of the restore itself.
+  // Registers in the job's folder, which is created. `options` are complete. `restoring`: a
+  // checkpoint from which the program is to be restored; the caller then accepts the coordinator of
+  // the restore itself.
   static Result<std::unique_ptr<JobMember>> join(JobOptions options, unsigned restoring = 0);
 
   const JobFolder &folder() const { return folder_; }
@@ -38,6 +42,8 @@ class JobMember {
   int listener() const { return listener_.get(); }
   // From now on the program can be dumped. Works in the loop of `keeper`, which must outlive it.
   void serve(Keeper &keeper);
+  // To be called before this object is destroyed, if the program has ended by itself.
+  void program_ended(int wait_status);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -10,10 +10,11 @@ Result<JobSignals> JobSignals::hold(const std::string &list) {
   return s;
 }
 
-Result<> JobSignals::start(Keeper &keeper, const std::string &folder) {
+Result<> JobSignals::start(Keeper &keeper, const std::string &folder, unsigned keep) {
   if (signals_.empty()) return {};
-  auto begin = [&keeper, folder](Keeper::DumpEnded ended) {
-    return keeper.start_job_dump({"--job", folder}, folder, std::move(ended));
+  auto begin = [&keeper, folder, keep](Keeper::DumpEnded ended) {
+    return keeper.start_job_dump({"--job", folder, "--keep", std::to_string(keep)}, folder,
+                                 std::move(ended));
   };
   CKPT_TRY(on_signal_, OnSignal::start(keeper, signals_, begin));
   return {};

@@ -16,8 +16,9 @@ class JobSignals {
  public:
   // To be called first of all: see hold_signals(). `list`: of --on-signal; "": no signal.
   static Result<JobSignals> hold(const std::string &list);
-  // Works in the loop of `keeper`, which must outlive this object.
-  Result<> start(Keeper &keeper, const std::string &folder);
+  // Works in the loop of `keeper`, which must outlive this object. `keep`: how many complete
+  // checkpoints of the job remain.
+  Result<> start(Keeper &keeper, const std::string &folder, unsigned keep);
   // 85 or 86 if such a signal has ended the program or its restore; otherwise 0.
   int exit_code(const Keeper::Outcome &outcome) const;
 

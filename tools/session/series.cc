@@ -13,6 +13,7 @@
 
 #include "common/base/io.h"
 #include "common/base/new_file.h"
+#include "tools/session/batch_names.h"
 
 namespace ckpt::tools {
 namespace {
@@ -21,47 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr const char *kFinished = "finished";
 constexpr const char *kStarts = "starts";
-
-// As Slurm, PBS, Grid Engine and LSF name them.
-constexpr const char *kJobVariables[] = {"SLURM_JOB_ID", "PBS_JOBID", "JOB_ID", "LSB_JOBID"};
-constexpr const char *kTaskVariables[] = {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
-
-template <size_t N>
-Result<std::string> first_of(const char *const (&variables)[N], char placeholder) {
-  std::string names;
-  for (const char *v : variables) {
-    // A job's number must not lead out of the folder.
-    std::string value = std::getenv(v) ? std::getenv(v) : "";
-    if (!value.empty() && value.find('/') == value.npos) return value;
-    names += names.empty() ? v : fmt::format(", {}", v);
-  }
-  return fail_with_hint(fmt::format("--image has %{}, but none of {} is set", placeholder, names),
-                        "write the folder without it, or start the program in a batch job");
-}
-
-Result<std::string> expand(const std::string &pattern) {
-  std::string path;
-  for (size_t i = 0; i < pattern.size(); i++) {
-    if (pattern[i] != '%') {
-      path += pattern[i];
-      continue;
-    }
-    char letter = i + 1 < pattern.size() ? pattern[++i] : '\0';
-    if (letter == '%') {
-      path += '%';
-    } else if (letter == 'j') {
-      CKPT_TRY(std::string job, first_of(kJobVariables, 'j'));
-      path += job;
-    } else if (letter == 't') {
-      CKPT_TRY(std::string task, first_of(kTaskVariables, 't'));
-      path += task;
-    } else {
-      return fail_with_hint(fmt::format("--image {}: unknown placeholder", pattern),
-                            "%j is the job's number, %t the task's; %% is a percent sign");
-    }
-  }
-  return path;
-}
 
 bool is_complete(const std::string &image) {
   std::error_code ec;
@@ -92,7 +52,7 @@ bool Series::has_images(const std::string &folder) {
 }
 
 Result<Series> Series::open(const std::string &pattern) {
-  CKPT_TRY(std::string path, expand(pattern));
+  CKPT_TRY(std::string path, with_batch_names("--image", pattern));
   std::error_code ec;
   path = fs::absolute(path, ec).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();

@@ -14,17 +14,18 @@
 
 namespace ckpt::tools {
 
-void report_checkpointed(const char *tool, const std::string &image) {
+void report_checkpointed(const char *tool, const std::string &image, const std::string &job) {
   struct stat st {};
   if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return;
   if (image == storage::kPipeImage) {
     fmt::print(stderr, "{}: the program was checkpointed into a pipe and stopped\n", tool);
     return;
   }
+  std::string what = job.empty() ? printable(image) : "--job " + printable(job);
   fmt::print(
       stderr,
       "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
-      tool, printable(image), printable(image));
+      tool, printable(image), what);
 }
 
 void adopt_null_streams() {
