@@ -327,11 +327,11 @@ _ckpt_schedd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --history) _ckpt_files ;;
+    --history | --share) _ckpt_files ;;
     --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
     *)
       _ckpt_words '--classes --policy --interval --grace --requeue-delay --history --megabytes
-        --waste-weight --once --dry-run --release --version --help'
+        --share --waste-weight --once --dry-run --release --version --help'
       ;;
   esac
 }

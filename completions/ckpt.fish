@@ -247,6 +247,7 @@ complete -c ckpt-schedd -l grace -x -d 'how long jobs wait for a daemon that has
 complete -c ckpt-schedd -l requeue-delay -x -d 'the time that Slurm needs to start a job again: cred_expire + 1'
 complete -c ckpt-schedd -l history -r -F -d 'the history (of ckpt-history) to which the cost of moves is fitted'
 complete -c ckpt-schedd -l megabytes -x -d 'the assumed image size of a job without one in its tag'
+complete -c ckpt-schedd -l share -x -d 'jobs with figures of their memory traffic share nodes, by the contention model; LIST is the FILE of ckpt-node-bench for all classes, or FEATURE:FILE, separated by commas'
 complete -c ckpt-schedd -l waste-weight -x -d 'WMCT: the weight of wasted node time'
 complete -c ckpt-schedd -l once -d 'read the queue once, decide, and exit'
 complete -c ckpt-schedd -l dry-run -d 'print the decisions, and change nothing'

@@ -313,6 +313,7 @@ _ckpt-schedd() {
     '--requeue-delay=[the time that Slurm needs to start a job again\: cred_expire + 1]:SECONDS: ' \
     '--history=[the history (of ckpt-history) to which the cost of moves is fitted]:FILE:_files' \
     '--megabytes=[the assumed image size of a job without one in its tag]:MB: ' \
+    '--share=[jobs with figures of their memory traffic share nodes, by the contention model; LIST is the FILE of ckpt-node-bench for all classes, or FEATURE\:FILE, separated by commas]:LIST: ' \
     '--waste-weight=[WMCT\: the weight of wasted node time]:N: ' \
     '--once[read the queue once, decide, and exit]' \
     '--dry-run[print the decisions, and change nothing]' \

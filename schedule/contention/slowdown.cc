@@ -54,19 +54,40 @@ double stage_slowdown(Stage own, const StageCounts &neighbours, const Bandwidths
 
 namespace {
 
-// The probability of each count of neighbours in each stage.
+// The probability of each count of neighbours in each stage. A neighbour that is never in a stage
+// adds nothing to that stage's largest count, so CPU tasks cost far less than GPU tasks.
 class Counts {
  public:
-  explicit Counts(size_t neighbours) : n_(neighbours + 1), of_(n_ * n_ * n_, 0.0) {
+  explicit Counts(std::span<const StageShares> neighbours) {
+    for (const StageShares &n : neighbours) {
+      memory_ += n[Stage::Memory] > 0;
+      host_to_device_ += n[Stage::HostToDevice] > 0;
+      device_to_host_ += n[Stage::DeviceToHost] > 0;
+    }
+    of_.resize((memory_ + 1) * (host_to_device_ + 1) * (device_to_host_ + 1));
     at(0, 0, 0) = 1;
+    for (const StageShares &n : neighbours) add(n);
   }
 
+  template <class F>
+  double expected(F &&value) const {
+    double sum = 0;
+    for (size_t m = 0; m <= memory_; m++)
+      for (size_t h = 0; h <= std::min(host_to_device_, added_ - m); h++)
+        for (size_t d = 0; d <= std::min(device_to_host_, added_ - m - h); d++)
+          if (double p = of_[index(m, h, d)]; p > 0)
+            sum += p * value(StageCounts{static_cast<unsigned>(m), static_cast<unsigned>(h),
+                                         static_cast<unsigned>(d)});
+    return sum;
+  }
+
+ private:
   // In place: the largest counts first, so that each neighbour counts once.
   void add(const StageShares &neighbour) {
     added_++;
-    for (size_t m = added_ + 1; m-- > 0;)
-      for (size_t h = added_ + 1 - m; h-- > 0;)
-        for (size_t d = added_ + 1 - m - h; d-- > 0;) {
+    for (size_t m = std::min(memory_, added_) + 1; m-- > 0;)
+      for (size_t h = std::min(host_to_device_, added_ - m) + 1; h-- > 0;)
+        for (size_t d = std::min(device_to_host_, added_ - m - h) + 1; d-- > 0;) {
           double p = at(m, h, d) * neighbour[Stage::Other];
           if (m > 0) p += at(m - 1, h, d) * neighbour[Stage::Memory];
           if (h > 0) p += at(m, h - 1, d) * neighbour[Stage::HostToDevice];
@@ -75,23 +96,13 @@ class Counts {
         }
   }
 
-  template <class F>
-  double expected(F &&value) const {
-    double sum = 0;
-    for (size_t m = 0; m <= added_; m++)
-      for (size_t h = 0; m + h <= added_; h++)
-        for (size_t d = 0; m + h + d <= added_; d++)
-          if (double p = of_[index(m, h, d)]; p > 0)
-            sum += p * value(StageCounts{static_cast<unsigned>(m), static_cast<unsigned>(h),
-                                         static_cast<unsigned>(d)});
-    return sum;
+  size_t index(size_t m, size_t h, size_t d) const {
+    return (m * (host_to_device_ + 1) + h) * (device_to_host_ + 1) + d;
   }
-
- private:
-  size_t index(size_t m, size_t h, size_t d) const { return (m * n_ + h) * n_ + d; }
   double &at(size_t m, size_t h, size_t d) { return of_[index(m, h, d)]; }
 
-  size_t n_, added_ = 0;
+  size_t memory_ = 0, host_to_device_ = 0, device_to_host_ = 0;  // the largest counts
+  size_t added_ = 0;
   std::vector<double> of_;
 };
 
@@ -99,9 +110,7 @@ class Counts {
 
 double slowdown(const StageShares &task, std::span<const StageShares> neighbours,
                 const Bandwidths &node) {
-  Counts counts(neighbours.size());
-  for (const StageShares &n : neighbours) counts.add(n);
-  return counts.expected([&](const StageCounts &c) {
+  return Counts(neighbours).expected([&](const StageCounts &c) {
     double sum = 0;
     for (Stage own : {Stage::Memory, Stage::HostToDevice, Stage::DeviceToHost, Stage::Other})
       if (task[own] > 0) sum += task[own] * stage_slowdown(own, c, node);

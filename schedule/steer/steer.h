@@ -13,11 +13,20 @@
 // With a policy that migrates, a running job is also moved as soon as it would end earlier on other
 // nodes for which no job waits, with the costs of the move.
 //
-// Each job has whole nodes. Cost: as Policy::plan, for each waiting and each running job.
+// A job has whole nodes, unless its node may be shared (LiveJob::sharing, SteerOptions::shared).
+// Such a job goes to the node on which it ends first by the contention model: beside jobs that run
+// there, after some of them, or on an empty node. As for all jobs, that delays no start that was
+// planned before. It slows down the jobs that run beside it, as the model predicts; their progress
+// is counted with that slowdown, whose changes the caller keeps (Progress). Its plan has one piece.
+// With a policy that migrates, it is moved to an empty node where it would end earlier.
+//
+// Cost: as Policy::plan, for each waiting and each running job. For a job that shares, that of
+// share_node() for each node that is shared.
 #pragma once
 
 #include <optional>
 
+#include "schedule/contention/sharers.h"
 #include "schedule/plan/policy.h"
 
 namespace ckpt::schedule {
@@ -27,6 +36,7 @@ struct LiveNode {
   ClassIndex on = 0;
   // Until when jobs that are not steered occupy it: 0 if none does.
   Ticks busy_until = 0;
+  Resources has;
 };
 
 struct LiveRun {
@@ -35,6 +45,15 @@ struct LiveRun {
   std::optional<Ticks> until;      // when it has to leave
   std::vector<std::string> nodes;  // a name that is in no LiveNode counts for nothing
   bool leaving = false;            // it has been told to
+  // The last Progress, where there was one: LiveJob::done is what was done at `since`, and this has
+  // been the job's slowdown since then.
+  std::optional<double> slowdown;
+};
+
+// What the contention model knows of a job of one node. Its seconds are those of LiveJob::run.
+struct SharingJob {
+  ContentionTask task;
+  Resources needs;
 };
 
 struct LiveJob {
@@ -43,6 +62,7 @@ struct LiveJob {
   std::vector<Ticks> run;  // of the whole job, by class; 0: it cannot run there
   double done = 0;         // of it, in earlier runs
   std::optional<LiveRun> running;
+  std::optional<SharingJob> sharing;
 };
 
 struct SteerOptions {
@@ -50,6 +70,8 @@ struct SteerOptions {
   PolicyOptions of;
   // Between the end of a checkpoint and the begin of the next run, in the batch system.
   Ticks requeue_delay = 0;
+  // By class. Nothing, or no entry: nodes of this class are not shared.
+  std::vector<std::optional<Bandwidths>> shared;
 };
 
 struct Start {
@@ -68,10 +90,19 @@ struct Extend {
   u64 id = 0;
   std::optional<Ticks> until;
 };
+// A running job's neighbours have changed. At `since`, `done` of it was done; it may be in the
+// future, when the job's restore will have ended.
+struct Progress {
+  u64 id = 0;
+  double done = 0;
+  Ticks since = 0;
+  double slowdown = 1;
+};
 struct Decisions {
   std::vector<Start> starts;
   std::vector<Move> moves;
   std::vector<Extend> extensions;
+  std::vector<Progress> progress;
 };
 
 Decisions steer(Ticks now, const std::vector<ResourceClass> &classes,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckpt-schedd, which steers a real Slurm: jobs are placed, moved to faster nodes, and left to Slurm if it dies."""
+import json
 import re
 import subprocess
 
@@ -147,3 +148,97 @@ def test_the_jobs_of_others_stop_nothing(steered):
     assert cluster.state(other) == "PENDING"
     cluster.control("update", f"JobId={other}", "StartTime=now")
     wait_for(lambda: cluster.state(other) in ("RUNNING", "COMPLETED"), "the other job to start")
+
+
+# A core uses all of the memory's bandwidth, so two jobs that only do that take twice as long together.
+BANDWIDTHS = {"bandwidths": {"core": 10, "cpu": 10, "memory": 10, "link": 10, "copy": 5}}
+MEMORY, COMPUTES = "seconds=600,memory_gb=5700", "seconds=600,memory_gb=0"
+
+
+@pytest.fixture
+def shared(steered):
+    """shared(first, second)  as steered, with --share and two nodes of these classes"""
+    def start(first, second, **more):
+        cluster, daemon = steered(features={"n1": first, "n2": second}, **more)
+        node = cluster.folder / "node.json"
+        node.write_text(json.dumps(BANDWIDTHS))
+        cluster.submit_tagged = lambda tag, *options: cluster.submit(
+            "sleep 1000", f"--comment=ckpt:{tag},mb=1", "--cpus-per-task=1", "--mem=100", *options)
+        return cluster, lambda *options: daemon(f"--share={node}", *options)
+    return start
+
+
+def run_on(cluster, jobs):
+    wait_for(lambda: all(cluster.state(j) == "RUNNING" for j in jobs), f"{jobs} to start: {cluster.said()}")
+    return [cluster.field(j, "NodeList") for j in jobs]
+
+
+def test_jobs_share_nodes_by_what_they_need_of_the_memory(shared):
+    """Two jobs that need the memory get different nodes, and one that computes gets a node together with one
+    of them. The next one that needs the memory is slowed down. A job without figures waits for a whole node."""
+    cluster, daemon = shared("fast", "fast")
+    jobs = [cluster.submit_tagged(tag) for tag in (MEMORY, COMPUTES, MEMORY)]
+    whole = cluster.submit_tagged("seconds=5")
+    wrong = cluster.submit_tagged("seconds=5,memory_gb=much")
+    p = daemon("--policy=MCT")
+    memory, computes, other = run_on(cluster, jobs)
+    assert memory == computes != other, cluster.said()
+    late = cluster.submit_tagged(MEMORY)
+    assert run_on(cluster, [late]) == [other]
+    # 0.95 of its time is in the memory, and so is that of its neighbour: 1 + 0.95 * 0.95.
+    wait_for(lambda: f"job {late} takes 1.90 times as long as alone" in cluster.said(), f"its slowdown: {cluster.said()}")
+    assert re.search(r",at=\d+,slow=1.90", cluster.field(jobs[2], "Comment")), cluster.field(jobs[2], "Comment")
+    assert "slow=" not in cluster.field(jobs[0], "Comment")
+    cluster.run("scancel", jobs[2])
+    wait_for(lambda: f"job {late} takes 1.00 times as long as alone" in cluster.said(), f"its slowdown: {cluster.said()}")
+    assert cluster.state(whole) == "PENDING" and f"job {whole} starts" not in cluster.said()
+    complaint = f"job {wrong}: its comment cannot be read (memory_gb=much is not a number); Slurm schedules it"
+    assert cluster.said().count(complaint) == 1 and p.poll() is None
+    for job in (*jobs[:2], late):
+        cluster.run("scancel", job)
+    wait_for(lambda: f"job {whole} starts on n" in cluster.said(), f"the job without figures: {cluster.said()}")
+
+
+@pytest.mark.full
+def test_a_job_leaves_a_node_that_it_shares_for_an_empty_one(shared):
+    """One node is in use, so both jobs get the other one. When the first node is free again, one of them
+    continues there; its progress was counted with its slowdown."""
+    cluster, daemon = shared("fast", "fast")
+    other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=120")
+    wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
+    job = HeatJob(cluster, f"--comment=ckpt:{MEMORY},mb=10", "--cpus-per-task=1", "--mem=100", steps=15000)
+    neighbour = cluster.submit_tagged(MEMORY)
+    daemon()
+    job.computes()
+    run_on(cluster, [neighbour])
+    wait_for(lambda: f"job {job.number} takes 1.90 times as long as alone" in cluster.said(), f"its slowdown: {cluster.said()}")
+    assert job.node == cluster.field(neighbour, "NodeList") == "n1"
+    cluster.run("scancel", other)
+    wait_for(lambda: job.node == "n2" and job.state == "RUNNING" or job.has_ended(), f"the move: {job.described()} {cluster.said()}")
+    job.ends_right()
+    assert job.restarts == 1 and f"job {neighbour} takes 1.00 times as long as alone" in cluster.said()
+    # The figures that its owner has written are kept.
+    assert cluster.field(job.number, "Comment").startswith(f"ckpt:seconds=600,mb=10,memory_gb=5700,held,done=0.")
+
+
+@pytest.mark.full
+def test_an_exclusive_job_shares_no_node(shared):
+    cluster, daemon = shared("fast", "fast")
+    jobs = [cluster.submit_tagged(COMPUTES, *more) for more in (["--exclusive"], [], [])]
+    daemon("--policy=MCT")
+    alone, one, another = run_on(cluster, jobs)
+    assert alone != one == another, cluster.said()
+
+
+def test_share_needs_the_figures_of_a_node(tmp_path):
+    """The files of --share are read before Slurm is asked for anything."""
+    (tmp_path / "bad.json").write_text("{}")
+    (tmp_path / "poor.json").write_text(json.dumps({"bandwidths": {"core": 0}}))
+    (tmp_path / "good.json").write_text(json.dumps(BANDWIDTHS))
+    for share, error in ((tmp_path / "bad.json", "is not the output of ckpt-node-bench"),
+                         (tmp_path / "none.json", "cannot read"),
+                         (f"fast:{tmp_path}/good.json,slow:{tmp_path}/poor.json", 'the bandwidth "core" is missing'),
+                         (f"other:{tmp_path}/good.json", "cannot read")):
+        r = subprocess.run([BUILD / "tools" / "ckpt-schedd", "--classes=fast:1,slow:0.1", "--once", f"--share={share}"],
+                           capture_output=True, text=True, timeout=60)
+        assert r.returncode == 1 and f"--share: " in r.stderr and error in r.stderr, r.stderr

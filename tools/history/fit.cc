@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/history/fit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "common/base/json_fields.h"

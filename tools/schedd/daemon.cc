@@ -62,16 +62,18 @@ std::vector<Daemon::Steered> Daemon::steered_of(const std::vector<QueuedJob> &jo
 std::vector<LiveNode> Daemon::nodes_of(const std::vector<QueueNode> &nodes,
                                        const std::vector<QueuedJob> &jobs,
                                        const std::vector<Steered> &steered) {
+  // Of steered jobs, schedule/steer knows better.
+  std::set<u64> steered_ids;
+  std::set<std::string> ours;
+  for (const Steered &s : steered) {
+    steered_ids.insert(s.job.id);
+    ours.insert(s.job.on.begin(), s.job.on.end());
+  }
   std::map<std::string, i64> busy;
   for (const QueuedJob &j : jobs)
-    if (is_running(j))
+    if (is_running(j) && !steered_ids.contains(j.id))
       for (const std::string &n : j.on)
         busy[n] = std::max(busy[n], j.started + j.limit.value_or(kUnlimitedSeconds));
-  // Of steered jobs, schedule/steer knows better.
-  for (const Steered &s : steered)
-    for (const std::string &n : s.job.on) busy.erase(n);
-  std::set<std::string> ours;
-  for (const Steered &s : steered) ours.insert(s.job.on.begin(), s.job.on.end());
   std::vector<LiveNode> live;
   for (const QueueNode &n : nodes) {
     if (!n.usable) continue;
@@ -82,14 +84,42 @@ std::vector<LiveNode> Daemon::nodes_of(const std::vector<QueueNode> &nodes,
       auto at = busy.find(n.name);
       // In use by a job that squeue does not show: one that ends, or another user's.
       bool unknown = n.in_use && at == busy.end() && !ours.contains(n.name);
-      live.push_back({n.name, c, at != busy.end() ? ticks(at->second) : unknown ? ticks(now_) : 0});
+      live.push_back({n.name, c,
+                      at != busy.end() ? ticks(at->second)
+                      : unknown        ? ticks(now_)
+                                       : 0,
+                      n.has});
       break;
     }
   }
   return live;
 }
 
-std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode> &nodes) const {
+// What the contention model needs to know, if the job may share its node.
+std::optional<SharingJob> Daemon::sharing_of(const Steered &s) {
+  const Tag &t = s.tag;
+  if (!t.may_share() || s.job.exclusive || s.job.nodes != 1) return {};
+  SharingJob j{{.uses_gpu = t.host_to_device_gb || t.device_to_host_gb,
+                .seconds = *t.seconds,
+                .memory_gb = t.memory_gb.value_or(0),
+                .host_to_device_gb = t.host_to_device_gb.value_or(0),
+                .device_to_host_gb = t.device_to_host_gb.value_or(0)},
+               s.job.needs};
+  for (ClassIndex c = 0; c < options_.steer.shared.size(); c++) {
+    if (!options_.steer.shared[c]) continue;
+    ContentionTask task = j.task;
+    task.seconds /= options_.speeds[c];
+    if (shares_of_core(task, std::max(1u, j.needs.cores), *options_.steer.shared[c]).scaled &&
+        complained_.insert(s.job.id).second)
+      log::warn(
+          "job {}: to move what its tag says takes longer than its {:.0f} s on nodes of the "
+          "class {}; its slowdown is overestimated there (check seconds and memory_gb)",
+          s.job.id, task.seconds, options_.classes[c].name);
+  }
+  return j;
+}
+
+std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode> &nodes) {
   LiveJob j;
   j.id = s.job.id;
   j.job.submit = ticks(s.job.submitted);
@@ -100,13 +130,19 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode
   for (double speed : options_.speeds)
     j.run.push_back(std::max<Ticks>(1, ticks_of(seconds / speed)));
   j.done = s.tag.done;
+  j.sharing = sharing_of(s);
   const bool running = is_running(s.job);
   if (!running && !is_placed(s.job, s.tag, now_)) return j;
   LiveRun run{0,
               ticks(running ? s.job.started : now_),
               {},
               running ? s.job.on : s.job.required,
-              s.tag.leaving.has_value()};
+              s.tag.leaving.has_value(),
+              {}};
+  if (s.tag.at && s.tag.slow) {
+    run.since = ticks(*s.tag.at);
+    run.slowdown = s.tag.slow;
+  }
   if (s.tag.until && !s.tag.stays) run.until = ticks(*s.tag.until);
   auto node = std::find_if(nodes.begin(), nodes.end(), [&](const LiveNode &n) {
     return !run.nodes.empty() && n.name == run.nodes[0];
@@ -126,38 +162,67 @@ Result<> Daemon::keep_held(Steered &s) {
   if (left)
     say("job {} has left its nodes {} s after its signal; {:.1f} s were planned for its checkpoint",
         s.job.id, now_ - *s.tag.leaving, s.tag.planned.value_or(0));
-  s.tag.leaving = s.tag.placed = s.tag.until = {};
-  s.tag.planned.reset();
+  s.tag.forget_nodes();
   CKPT_CHECK(slurm_.hold_for(s.job.id, options_.grace, s.tag));
   if (left && s.job.held) CKPT_CHECK(slurm_.release(s.job.id));
   return {};
 }
 
-void Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
-  auto tag_of = [&](u64 id) -> Tag & {
-    return std::find_if(steered.begin(), steered.end(),
-                        [&](const Steered &s) { return s.job.id == id; })
-        ->tag;
-  };
+Tag &Daemon::tag_of(u64 job, std::vector<Steered> &steered) {
+  return std::find_if(steered.begin(), steered.end(),
+                      [&](const Steered &s) { return s.job.id == job; })
+      ->tag;
+}
+
+void Daemon::apply_starts(const Decisions &d, std::vector<Steered> &steered) {
+  std::map<std::string, std::vector<std::string>> on;  // jobs by node
+  for (const Steered &s : steered)
+    for (const std::string &n : is_running(s.job) ? s.job.on : s.job.required)
+      if (is_running(s.job) || is_placed(s.job, s.tag, now_))
+        on[n].push_back(std::to_string(s.job.id));
   for (const Start &s : d.starts) {
-    Tag &tag = tag_of(s.id);
+    Tag &tag = tag_of(s.id, steered);
     tag.placed = now_;
     if (s.until) tag.until = *s.until / kTicksPerSecond;
-    say("job {} starts on {} ({}){}", s.id, fmt::join(s.nodes, ","), options_.classes[s.on].name,
-        s.until ? fmt::format(", for {} s", *tag.until - now_) : "");
+    std::vector<std::string> &beside = on[s.nodes[0]];
+    say("job {} starts on {} ({}){}{}", s.id, fmt::join(s.nodes, ","), options_.classes[s.on].name,
+        s.until ? fmt::format(", for {} s", *tag.until - now_) : "",
+        beside.empty() ? "" : fmt::format(", beside {}", fmt::join(beside, ", ")));
+    beside.push_back(std::to_string(s.id));
     succeeded(s.id, slurm_.start(s.id, s.nodes, tag));
   }
+}
+
+void Daemon::apply_progress(const Decisions &d, std::vector<Steered> &steered) {
+  for (const Progress &p : d.progress) {
+    auto job = std::find_if(steered.begin(), steered.end(),
+                            [&](const Steered &s) { return s.job.id == p.id; });
+    if (!is_running(job->job)) continue;  // it has its nodes, but Slurm has not started it yet
+    job->tag.done = p.done;
+    job->tag.at = p.since / kTicksPerSecond;
+    job->tag.slow = p.slowdown;
+    say("job {} takes {:.2f} times as long as alone; {:.0f} % of it is done", p.id, p.slowdown,
+        p.done * 100);
+    succeeded(p.id, slurm_.note(p.id, job->tag));
+  }
+}
+
+void Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
+  apply_starts(d, steered);
+  apply_progress(d, steered);
   for (const Move &m : d.moves) {
-    Tag &tag = tag_of(m.id);
+    Tag &tag = tag_of(m.id, steered);
     if (tag.stays) continue;
     tag.done = m.done;
+    tag.at.reset();
+    tag.slow.reset();
     tag.leaving = now_;
     tag.planned = m.checkpoint_seconds;
     say("job {} is moved; {:.0f} % of it is done", m.id, m.done * 100);
     succeeded(m.id, move(m.id, tag));
   }
   for (const Extend &e : d.extensions) {
-    Tag &tag = tag_of(e.id);
+    Tag &tag = tag_of(e.id, steered);
     tag.until.reset();
     if (e.until) tag.until = *e.until / kTicksPerSecond;
     succeeded(e.id, slurm_.note(e.id, tag));
@@ -210,7 +275,8 @@ Result<> Daemon::release_all() {
   for (Steered &s : steered_of(jobs)) {
     if (!is_waiting(s.job)) continue;
     const bool held = s.job.held && s.tag.leaving.has_value();
-    s.tag = {.seconds = s.tag.seconds, .megabytes = s.tag.megabytes, .done = s.tag.done};
+    s.tag.forget_nodes();
+    s.tag.held = s.tag.stays = false;
     bool given = succeeded(s.job.id, slurm_.hold_for(s.job.id, 0, s.tag));
     if (given && held) succeeded(s.job.id, slurm_.release(s.job.id));
   }

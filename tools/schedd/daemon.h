@@ -40,14 +40,19 @@ class Daemon {
                                            const std::vector<QueuedJob> &jobs,
                                            const std::vector<Steered> &steered);
   std::optional<schedule::LiveJob> live(const Steered &s,
-                                        const std::vector<schedule::LiveNode> &nodes) const;
+                                        const std::vector<schedule::LiveNode> &nodes);
+  std::optional<schedule::SharingJob> sharing_of(const Steered &s);
   Result<> keep_held(Steered &s);
   Result<> keep_where_it_is(Steered &s);
   void apply(const schedule::Decisions &d, std::vector<Steered> &steered);
+  void apply_starts(const schedule::Decisions &d, std::vector<Steered> &steered);
+  void apply_progress(const schedule::Decisions &d, std::vector<Steered> &steered);
   Result<> move(u64 job, const Tag &tag);
   // Whether Slurm has executed the command for this job. If the job belongs to another user or has
   // just ended, it is left to Slurm for a while, so that other jobs are still handled.
   bool succeeded(u64 job, const Result<> &asked);
+
+  static Tag &tag_of(u64 job, std::vector<Steered> &steered);
 
   const SchedOptions options_;
   const Slurm slurm_;

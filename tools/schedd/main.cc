@@ -8,6 +8,7 @@
 #include "tools/command_line.h"
 #include "tools/history/fit.h"
 #include "tools/history/history.h"
+#include "tools/node_file.h"
 #include "tools/schedd/daemon.h"
 #include "tools/stop_request.h"
 
@@ -22,7 +23,7 @@ constexpr size_t kEnoughSamples = 3;
 constexpr Line kAssumed{12.5 / 1024, 1};
 
 struct Options {
-  std::string classes, policy = "WMCT", history;
+  std::string classes, policy = "WMCT", history, share;
   unsigned interval = 2, grace = 120, requeue_delay = 121;
   double megabytes = 1000, waste_weight = 0.05;
   bool once = false, dry_run = false, release = false;
@@ -43,6 +44,24 @@ Result<> read_classes(const std::string &text, SchedOptions &o) {
   return {};
 }
 
+// "node.json", or "fast:f.json,slow:s.json": the bandwidths of the nodes that jobs may share.
+Result<> read_shared(const std::string &text, SchedOptions &o) {
+  if (text.empty()) return {};
+  o.steer.shared.resize(o.classes.size());
+  for (std::string_view word : columns_of(text, ',')) {
+    const size_t colon = std::min(word.find(':'), word.size());
+    bool named = false;
+    for (size_t c = 0; c < o.classes.size(); c++)
+      named |= colon < word.size() && o.classes[c].name == word.substr(0, colon);
+    const std::string file(named ? word.substr(colon + 1) : word);
+    Result<Bandwidths> bandwidths = read_bandwidths(file);
+    if (!bandwidths) return Failure(std::move(bandwidths).error().in("--share"));
+    for (size_t c = 0; c < o.classes.size(); c++)
+      if (!named || o.classes[c].name == word.substr(0, colon)) o.steer.shared[c] = *bandwidths;
+  }
+  return {};
+}
+
 CostModel costs_of(const std::string &file) {
   HistoryFit fit = fit_history(read_history(file.empty() ? history_file() : file), {});
   if (fit.dumps < kEnoughSamples || fit.restores < kEnoughSamples) {
@@ -56,6 +75,7 @@ CostModel costs_of(const std::string &file) {
 Result<SchedOptions> options_of(const Options &o) {
   SchedOptions s;
   CKPT_CHECK(read_classes(o.classes, s));
+  CKPT_CHECK(read_shared(o.share, s));
   std::optional<PolicyName> policy = policy_named(o.policy);
   if (!policy)
     return fail_with_hint(fmt::format("there is no policy {:?}", o.policy),
@@ -122,6 +142,10 @@ int main(int argc, char **argv) {
   line.option("--megabytes=MB", o.megabytes,
               "the assumed image size of a job without one in its tag")
       .range(0.0, 1e9);
+  line.option(
+      "--share=LIST", o.share,
+      "jobs with figures of their memory traffic share nodes, by the contention model; LIST "
+      "is the FILE of ckpt-node-bench for all classes, or FEATURE:FILE, separated by commas");
   line.option("--waste-weight=N", o.waste_weight, "WMCT: the weight of wasted node time")
       .range(0.0, 1e3);
   line.flag("--once", o.once, "read the queue once, decide, and exit");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/json_fields.h"
+#include "tools/schedd/resources.h"
 
 namespace ckpt::tools {
 namespace {
@@ -27,6 +28,19 @@ std::string text_of(const json &value) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
+schedule::Resources needs_of(const json &j) {
+  auto text = [&](const char *name) { return text_of(json_member(j, name)); };
+  std::string allocated = text("tres_alloc_str");
+  schedule::Resources needs = resources_in(allocated.empty() ? text("tres_req_str") : allocated);
+  const i64 tasks = std::clamp<i64>(number_of(json_member(j, "tasks")).value_or(1), 1, kMostHosts);
+  // Slurm lists GPUs among the resources above only where the administrator has it account for
+  // them.
+  for (unsigned gpus : {gpus_in(text("tres_per_job")), gpus_in(text("tres_per_node")),
+                        gpus_in(text("tres_per_task")) * static_cast<unsigned>(tasks)})
+    needs.gpus = std::max(needs.gpus, gpus);
+  return needs;
+}
+
 Result<QueuedJob> job_of(const json &j) {
   QueuedJob job;
   std::optional<i64> id = number_of(json_member(j, "job_id"));
@@ -44,6 +58,8 @@ Result<QueuedJob> job_of(const json &j) {
   job.restarts =
       static_cast<unsigned>(std::max<i64>(0, number_of(json_member(j, "restart_cnt")).value_or(0)));
   job.held = number_of(json_member(j, "priority")) == 0;
+  job.exclusive = text_of(json_member(j, "shared")) == "none";
+  job.needs = needs_of(j);
   CKPT_TRY(job.on, expand_hosts(text_of(json_member(j, "nodes"))));
   CKPT_TRY(job.required, expand_hosts(text_of(json_member(j, "required_nodes"))));
   return job;
@@ -139,8 +155,12 @@ Result<std::vector<QueueNode>> parse_nodes(std::string_view text) {
     std::string_view name = word_of(line, "NodeName"), state = word_of(line, "State");
     if (name.empty()) continue;
     if (state.empty()) return fail("scontrol show nodes: node {} has no state", name);
-    QueueNode node{std::string(name), split(word_of(line, "ActiveFeatures")), is_usable(state),
-                   word_of(line, "CPUAlloc") != "0" || state.find("COMPLETING") != state.npos};
+    QueueNode node{std::string(name),
+                   split(word_of(line, "ActiveFeatures")),
+                   is_usable(state),
+                   word_of(line, "CPUAlloc") != "0" || state.find("COMPLETING") != state.npos,
+                   {count_in(word_of(line, "CPUTot")), gpus_in(word_of(line, "Gres")),
+                    static_cast<double>(count_in(word_of(line, "RealMemory")))}};
     nodes.push_back(std::move(node));
   }
   return nodes;

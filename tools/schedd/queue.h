@@ -14,6 +14,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "schedule/contention/sharers.h"
 
 namespace ckpt::tools {
 
@@ -26,6 +27,8 @@ struct QueuedJob {
   unsigned nodes = 1;
   unsigned restarts = 0;
   bool held = false;                      // its priority is 0
+  bool exclusive = false;                 // it asked for whole nodes
+  schedule::Resources needs;              // on all its nodes together
   std::vector<std::string> on, required;  // nodes
 };
 
@@ -34,6 +37,7 @@ struct QueueNode {
   std::vector<std::string> features;
   bool usable = false;  // neither down nor drained
   bool in_use = false;  // by any job
+  schedule::Resources has;
 };
 
 Result<std::vector<QueuedJob>> parse_queue(const std::string &text);

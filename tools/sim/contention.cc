@@ -8,6 +8,7 @@
 #include "schedule/trace/lines.h"
 #include "schedule/trace/measured.h"
 #include "tools/json_text.h"
+#include "tools/node_file.h"
 #include "tools/text_file.h"
 
 namespace ckpt::tools {
@@ -58,26 +59,6 @@ std::string table_of_ect(const json &results) {
   return text + "(seconds; the power model is an assumption, see --watts)\n";
 }
 
-Result<Bandwidths> read_node(const std::string &path) {
-  CKPT_TRY(std::string text, contents_of(path));
-  json node = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!node.is_object() || !node.contains("bandwidths"))
-    return fail_with_hint(fmt::format("{} is not the output of ckpt-node-bench", path),
-                          "ckpt-node-bench > NODE.json makes it");
-  Bandwidths b;
-  for (auto [name, value] : {std::pair{"core", &b.core},
-                             {"cpu", &b.cpu},
-                             {"memory", &b.memory},
-                             {"link", &b.link},
-                             {"copy", &b.copy}}) {
-    const json &figure = node["bandwidths"][name];
-    if (!figure.is_number() || figure.get<double>() <= 0)
-      return fail("{}: the bandwidth {:?} is missing", path, name);
-    *value = figure.get<double>();
-  }
-  return b;
-}
-
 }  // namespace
 
 Result<std::string> compare_ect(const SimOptions &o) {
@@ -99,7 +80,7 @@ Result<std::string> compare_ect(const SimOptions &o) {
 Result<std::string> predict_pairs(const SimOptions &o) {
   Bandwidths node;
   if (!o.node.empty()) {
-    CKPT_TRY(node, read_node(o.node));
+    CKPT_TRY(node, read_bandwidths(o.node));
   }
   CKPT_TRY(std::string text, contents_of(o.tasks));
   Result<std::vector<ContentionTask>> tasks = read_tasks_csv(text);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tools/schedd/resources.h"
 #include "tools/schedd/tag.h"
 
 using namespace ckpt;
@@ -53,6 +54,11 @@ TEST_CASE("the queue of Slurm 22.05") {
   CHECK(runs.nodes == 2);
   CHECK(runs.limit == 120);
   CHECK(runs.started - runs.submitted == 1);
+  CHECK(runs.needs.cores == 4);
+  CHECK(runs.needs.megabytes == 400);
+  CHECK_FALSE(runs.exclusive);
+  CHECK(later.needs.cores == 1);
+  CHECK(later.needs.megabytes == 500);
   CHECK(later.state == "PENDING");
   CHECK(later.required == Hosts{"n2"});
   CHECK_FALSE(later.limit);
@@ -66,6 +72,9 @@ TEST_CASE("the nodes of Slurm 22.05") {
   CHECK((*nodes)[0].name == "n1");
   CHECK((*nodes)[0].usable);
   CHECK((*nodes)[0].in_use);
+  CHECK((*nodes)[0].has.cores == 2);
+  CHECK((*nodes)[0].has.gpus == 0);
+  CHECK((*nodes)[0].has.megabytes == 500);
   CHECK((*nodes)[1].features == Hosts{"fast", "gpu"});
   CHECK_FALSE((*nodes)[1].usable);
 }
@@ -107,6 +116,8 @@ TEST_CASE("lists of hosts") {
 TEST_CASE("a tag is read as it was written, and other comments are none") {
   for (const char *text :
        {"ckpt", "ckpt:seconds=60,mb=200,held",
+        "ckpt:seconds=60,memory_gb=5.5,host_to_device_gb=1,device_to_host_gb=2,held",
+        "ckpt:seconds=60,memory_gb=5,done=0.2500,at=9,slow=1.52",
         "ckpt:seconds=1.5,done=0.2500,placed=5,until=6,leaving=7,planned=2.5,stays"}) {
     Result<std::optional<Tag>> tag = parse_tag(text);
     REQUIRE(tag);
@@ -119,5 +130,50 @@ TEST_CASE("a tag is read as it was written, and other comments are none") {
   CHECK(error_of(parse_tag("ckpt:done=-1")) == "done=-1 is not a number");
   CHECK(error_of(parse_tag("ckpt:mb=1e300")) == "mb=1e300 is not a number");
   CHECK(error_of(parse_tag("ckpt:mb=nan")) == "mb=nan is not a number");
+  CHECK(error_of(parse_tag("ckpt:seconds=9,memory_gb=much")) == "memory_gb=much is not a number");
+  CHECK(error_of(parse_tag("ckpt:seconds=9,host_to_device_gb=-1")) ==
+        "host_to_device_gb=-1 is not a number");
+  CHECK(error_of(parse_tag("ckpt:memory_gb=5")) ==
+        "memory_gb, host_to_device_gb and device_to_host_gb need seconds, the run time alone");
   CHECK(error_of(parse_tag("ckpt:minutes=5")) == "minutes is not known");
+}
+
+TEST_CASE("what a job leaves behind on its nodes is forgotten, what its owner wrote is not") {
+  Tag tag = **parse_tag(
+      "ckpt:seconds=60,memory_gb=5,held,done=0.2500,at=9,slow=1.52,placed=5,until=6,leaving=7,"
+      "planned=2.5");
+  tag.forget_nodes();
+  CHECK(text_of(tag) == "ckpt:seconds=60,memory_gb=5,held,done=0.2500");
+}
+
+TEST_CASE("resources of jobs and nodes") {
+  schedule::Resources r = resources_in("cpu=4,mem=1.50G,node=1,billing=4,gres/gpu=2");
+  CHECK(r.cores == 4);
+  CHECK(r.megabytes == 1536);
+  CHECK(r.gpus == 2);
+  CHECK(resources_in("mem=2T").megabytes == 2 * 1024 * 1024);
+  CHECK(resources_in("cpu=0,mem=x").cores == 1);
+  for (auto [text, gpus] : {std::pair{"gpu:2", 2u},
+                            {"gpu:a100:2(S:0-1),shard:8", 2},
+                            {"gpu:a100:2(IDX:0,3),gpu:t4:1", 3},
+                            {"gres:gpu:1", 1},
+                            {"gres/gpu:a100", 1},
+                            {"gpu", 1},
+                            {"(null)", 0},
+                            {"gpus:3", 0},
+                            {"gpu:99999999999", 0},
+                            {"", 0}}) {
+    CAPTURE(text);
+    CHECK(gpus_in(text) == gpus);
+  }
+}
+
+TEST_CASE("the GPUs that a job asks for are found where Slurm does not account for them") {
+  Result<std::vector<QueuedJob>> jobs = parse_queue(R"({"jobs": [{"job_id": 7,
+      "job_state": "PENDING", "tres_req_str": "cpu=2,mem=100M,node=1", "shared": "none",
+      "tres_per_task": "gres:gpu:1", "tasks": 2}]})");
+  REQUIRE(jobs);
+  CHECK((*jobs)[0].needs.gpus == 2);
+  CHECK((*jobs)[0].needs.cores == 2);
+  CHECK((*jobs)[0].exclusive);
 }
