@@ -225,7 +225,7 @@ def test_mpi_in_slurm(ckpt, cluster_of, kind):  # noqa: F811
     and the job continues from a checkpoint of --every."""
     if not shutil.which(f"mpirun.{kind}"):
         pytest.skip(f"{kind} is not installed (scripts/setup --full installs it)")
-    cluster, steps = cluster_of(), 1200
+    cluster, steps = cluster_of(), 2400
     shared = cluster.jobs
     cluster.nodes_of.name()
     (shared / "simulation").unlink()

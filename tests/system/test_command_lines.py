@@ -37,6 +37,8 @@ WRONG = [
     ("ckpt-image show --steams image", 'did you mean "--streams"?'),
     ("ckpt-image prune image", "--keep is missing"),
     ("ckpt-run", "no program was given"),
+    ("ckpt-run --continue -- true", "--continue needs --job"),
+    ("ckpt-restore --wait 1s image", "--wait needs --job"),
     ("ckpt-run --devic ocl:0 true", 'did you mean "--device"?'),
     ("ckpt-run --managed --unmanaged true", "--managed cannot be combined with --unmanaged"),
     ("ckpt-fatbin", "FILE is missing"),
