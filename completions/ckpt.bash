@@ -293,7 +293,7 @@ _ckpt_sim() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --swf | --gavel | --pods | --csv | --gpu-nodes | --gantt | --sweep | --tasks | --node) _ckpt_files ;;
+    --swf | --gavel | --pods | --csv | --gpu-nodes | --gantt | --outcome | --sweep | --tasks | --node) _ckpt_files ;;
     --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
     --load-of) _ckpt_words 'fastest all' ;;
     --storage) _ckpt_words 'shared per-node' ;;
@@ -309,7 +309,7 @@ _ckpt_sim() {
         --max-speedup --memory-per-node --classes --cost --compile --storage --charge --regions
         --whole-last-region --free-final-restore --overestimate --waste-weight
         --task-sets --task-count --watts --tasks --node
-        --json --gantt --sweep --version --help'
+        --json --outcome --gantt --sweep --version --help'
       ;;
   esac
 }

@@ -222,6 +222,7 @@ complete -c ckpt-sim -l waste-weight -x -d 'WMCT: the weight of wasted node time
 complete -c ckpt-sim -l seconds-per-step -x -d 'the time of a step in a trace of Gavel'
 complete -c ckpt-sim -l memory-in-bytes -d 'the log\'s memory is in bytes for the whole job, not in KiB for each processor'
 complete -c ckpt-sim -l json -d 'print the results as JSON'
+complete -c ckpt-sim -l outcome -r -F -d 'write the start and the end of each job as CSV'
 complete -c ckpt-sim -l gantt -r -F -d 'draw the schedule of the last policy into this SVG file'
 complete -c ckpt-sim -l sweep -r -F -d 'draw turnaround over load into this SVG file'
 complete -c ckpt-sim -l task-sets -x -d 'earliest completion time with and without contention on these sets: 1, 2, 3'

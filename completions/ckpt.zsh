@@ -284,6 +284,7 @@ _ckpt-sim() {
     '--seconds-per-step=[the time of a step in a trace of Gavel]:SECONDS: ' \
     '--memory-in-bytes[the log'\''s memory is in bytes for the whole job, not in KiB for each processor]' \
     '--json[print the results as JSON]' \
+    '--outcome=[write the start and the end of each job as CSV]:FILE:_files' \
     '--gantt=[draw the schedule of the last policy into this SVG file]:FILE:_files' \
     '--sweep=[draw turnaround over load into this SVG file]:FILE:_files' \
     '--task-sets=[earliest completion time with and without contention on these sets\: 1, 2, 3]:LIST: ' \

@@ -1,5 +1,6 @@
 """ckpt-sim: the scheduling of jobs that can be moved, on synthetic jobs and on logs."""
 
+import csv
 import json
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -97,6 +98,19 @@ def test_contention(sim, tmp_path):
     pairs = {(p["task"], p["beside"]): p["slowdown"]
              for p in json.loads(sim("--tasks", "tasks.csv", "--node", "node.json", "--json"))}
     assert pairs["cbmat", "cbmat"] == 1
+
+
+def test_the_outcome_of_each_job(sim, tmp_path):
+    """Two jobs for one node. With --compile the move of the second one from the slow node costs more."""
+    (tmp_path / "jobs.csv").write_text("submit,seconds,megabytes\n5,60,1024\n5,60,1024\n")
+
+    def outcome(*words):
+        sim("--csv", "jobs.csv", "--classes", "fast:1,slow:1:0.2", "--cost", 2, "--policy", "MCT,MCTM", "--outcome", "o.csv", *words)
+        return {(r["policy"], r["job"]): r for r in csv.DictReader((tmp_path / "o.csv").read_text().splitlines())}
+    jobs = outcome()
+    assert jobs["MCT", "1"]["start"] == "0.000" and jobs["MCT", "2"]["start"] == "60.000" and jobs["MCT", "2"]["end"] == "120.000"
+    assert jobs["MCTM", "2"]["start"] == "0.000" and jobs["MCTM", "2"]["moves"] == "1" and len(jobs) == 4
+    assert float(outcome("--compile", 3)["MCTM", "2"]["migration"]) > float(jobs["MCTM", "2"]["migration"]) + 2
 
 
 def test_pictures(sim, tmp_path):

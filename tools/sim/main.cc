@@ -34,7 +34,8 @@ Result<> draw_gantt(const SimOptions &o, const Experiment &e, const Workload &w,
   return write_file(o.gantt, gantt_svg(w, e.classes, outcome, std::string(name_of(policy))));
 }
 
-Result<std::vector<Run>> run_load(const SimOptions &o, const Experiment &e, double load) {
+Result<std::vector<Run>> run_load(const SimOptions &o, const Experiment &e, double load,
+                                  std::string &lines) {
   CKPT_TRY(Jobs jobs, jobs_of(o, e, load));
   std::vector<Run> runs;
   double mct = 0;
@@ -43,6 +44,7 @@ Result<std::vector<Run>> run_load(const SimOptions &o, const Experiment &e, doub
     runs.push_back({p, load, jobs.workload.jobs.size(), outcome.impossible, jobs.left_out,
                     means_of(jobs.workload, outcome)});
     if (p == PolicyName::Mct) mct = runs.back().means.turnaround;
+    if (!o.outcome.empty()) lines += outcome_lines(jobs.workload, runs.back(), outcome);
     // Of the last policy, if there are several.
     if (!o.gantt.empty() && p == e.policies.back())
       CKPT_CHECK(draw_gantt(o, e, jobs.workload, outcome, p));
@@ -60,10 +62,12 @@ Result<int> run(const SimOptions &o) {
   }
   CKPT_TRY(Experiment e, experiment_of(o));
   std::vector<Run> all;
+  std::string lines = outcome_header();
   for (double load : e.loads) {
-    CKPT_TRY(std::vector<Run> runs, run_load(o, e, load));
+    CKPT_TRY(std::vector<Run> runs, run_load(o, e, load, lines));
     all.insert(all.end(), runs.begin(), runs.end());
   }
+  if (!o.outcome.empty()) CKPT_CHECK(write_file(o.outcome, lines));
   if (!o.sweep.empty()) CKPT_CHECK(write_file(o.sweep, sweep_svg(all)));
   std::cout << (o.as_json ? json_of(all, !e.from_log).dump(2) + "\n" : table_of(all, !e.from_log));
   return 0;
@@ -136,6 +140,7 @@ int main(int argc, char **argv) {
   line.flag("--memory-in-bytes", o.memory_in_bytes,
             "the log's memory is in bytes for the whole job, not in KiB for each processor");
   line.flag("--json", o.as_json, "print the results as JSON");
+  line.option("--outcome=FILE", o.outcome, "write the start and the end of each job as CSV");
   line.option("--gantt=FILE", o.gantt, "draw the schedule of the last policy into this SVG file");
   line.option("--sweep=FILE", o.sweep, "draw turnaround over load into this SVG file");
   line.option("--task-sets=LIST", o.task_sets,

@@ -155,6 +155,7 @@ Result<Jobs> jobs_of(const SimOptions &o, const Experiment &e, double load) {
     CKPT_TRY(Trace trace, read_log(o));
     jobs.left_out = trace.left_out;
     jobs.workload = workload_of(std::move(trace), e.classes, e.speeds);
+    for (Job &job : jobs.workload.jobs) job.compile_seconds = static_cast<float>(o.compile);
   } else {
     CKPT_TRY(SyntheticOptions s, synthetic(o, load));
     jobs.workload = synthetic_workload(s, e.classes[0].nodes, e.classes[1].nodes);

@@ -20,7 +20,7 @@ struct SimOptions {
   double seconds_per_step = 0.1;
   bool memory_in_bytes = false, whole_last_region = false, free_final_restore = false;
   bool as_json = false;
-  std::string gantt, sweep;
+  std::string gantt, sweep, outcome;
   // Contention (tools/sim/contention.h).
   std::string task_sets, tasks, node, watts = "120,25,70";
   size_t task_count = 480;

@@ -61,4 +61,21 @@ nlohmann::json json_of(const std::vector<Run> &runs, bool with_load) {
   return {{"unit", "s"}, {"runs", all}};
 }
 
+std::string outcome_header() {
+  return "load,policy,job,submit,start,end,execution,migration,moves\n";
+}
+
+std::string outcome_lines(const Workload &w, const Run &run, const Outcome &o) {
+  std::string text;
+  for (size_t i = 0; i < w.jobs.size(); i++) {
+    const JobResult &r = o.jobs[i];
+    if (r.end == 0) continue;  // it fits on no class
+    text +=
+        fmt::format("{:.3f},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{}\n", run.load,
+                    name_of(run.policy), i + 1, seconds_of(w.jobs[i].submit), seconds_of(r.start),
+                    seconds_of(r.end), seconds_of(r.execution), seconds_of(r.migration), r.moves);
+  }
+  return text;
+}
+
 }  // namespace ckpt::tools

@@ -30,6 +30,10 @@ std::string table_of(const std::vector<Run> &runs, bool with_load);
 nlohmann::json json_of(const std::vector<Run> &runs, bool with_load);
 
 // Nodes of each class from top to bottom, time from left to right.
+// Comma-separated values, a line for each job; times in seconds since the first submission.
+std::string outcome_header();
+std::string outcome_lines(const schedule::Workload &w, const Run &run, const schedule::Outcome &o);
+
 std::string gantt_svg(const schedule::Workload &w,
                       const std::vector<schedule::ResourceClass> &classes,
                       const schedule::Outcome &o, const std::string &title);
