@@ -27,7 +27,7 @@ ELSEWHERE = {
     "optional /usr/local/lib/": "slurm.py, in plugstack.conf",
     "sbatch --comment=ckpt:": "test_schedd.py",
     "ckpt-schedd --classes=": "test_schedd.py",
-    "ckpt-node-bench > node.json": "test_node_bench.py",
+    "ckpt-node-bench > node.json": "test_sim.py",
 }
 
 
