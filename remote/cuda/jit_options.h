@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-// First: it says which names cuda.h declares.
+// Before any other header that includes cuda.h: it chooses which forms cuda.h declares.
 #include "remote/cuda/handles.h"
-//
+
 #include "common/api/jit_outputs.h"
 
 namespace ckpt::remote::cuda {

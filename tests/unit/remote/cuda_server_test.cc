@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "common/ipc/unix_socket.h"
+#include "remote/cuda/jit_options.h"
 #include "tests/unit/remote/agreeing_driver.h"
 
 using namespace ckpt;
@@ -202,6 +203,33 @@ TEST_CASE("a number of another kind than the object ends the connection") {
   std::byte unused;
   CHECK(p.socket->read_some(std::span(&unused, 1)).value_or(1) == 0);
   CHECK_FALSE(p.hang_up());
+}
+
+// A link with one option and no input, or with one input.
+Writer link_with(CUjit_option option, u32 log_bytes, std::optional<u64> part = {}) {
+  Writer w;
+  w.put(u32{1}).put(static_cast<u32>(option)).put(u32{32}).put(log_bytes).put(u32{0});
+  w.put(u32{part ? 1u : 0u});
+  if (part) w.put(u32{CU_JIT_INPUT_PTX}).put(*part).str("").put(u32{0}).put(u32{0}).put(u32{0});
+  return w;
+}
+
+TEST_CASE("options of the linker are numbers and bounded logs, and inputs are code that was sent") {
+  Program good;
+  good.call(op(Op::Code), Writer().put(u64{7}).raw(".version 7.0", 12).bytes(), true);
+  good.call(op(Op::Link), link_with(CU_JIT_MAX_REGISTERS, kMaxLogBytes, 7).bytes());
+  CHECK(good.reply() == CUDA_SUCCESS);
+  CHECK(good.hang_up());
+  for (const Writer &bad : {link_with(CU_JIT_INFO_LOG_BUFFER, 16),
+                            link_with(CU_JIT_GLOBAL_SYMBOL_NAMES, 16),
+                            link_with(CU_JIT_MAX_REGISTERS, kMaxLogBytes + 1),
+                            link_with(CU_JIT_MAX_REGISTERS, 16, 8)}) {
+    Program p;
+    p.call(op(Op::Link), bad.bytes());
+    std::byte unused;
+    CHECK(p.socket->read_some(std::span(&unused, 1)).value_or(1) == 0);
+    CHECK_FALSE(p.hang_up());
+  }
 }
 
 TEST_CASE("whatever a program sends, the server survives") {
