@@ -220,10 +220,10 @@ TEST_CASE("options of the linker are numbers and bounded logs, and inputs are co
   good.call(op(Op::Link), link_with(CU_JIT_MAX_REGISTERS, kMaxLogBytes, 7).bytes());
   CHECK(good.reply() == CUDA_SUCCESS);
   CHECK(good.hang_up());
-  for (const Writer &bad : {link_with(CU_JIT_INFO_LOG_BUFFER, 16),
-                            link_with(CU_JIT_GLOBAL_SYMBOL_NAMES, 16),
-                            link_with(CU_JIT_MAX_REGISTERS, kMaxLogBytes + 1),
-                            link_with(CU_JIT_MAX_REGISTERS, 16, 8)}) {
+  for (const Writer &bad :
+       {link_with(CU_JIT_INFO_LOG_BUFFER, 16), link_with(CU_JIT_GLOBAL_SYMBOL_NAMES, 16),
+        link_with(CU_JIT_MAX_REGISTERS, kMaxLogBytes + 1),
+        link_with(CU_JIT_MAX_REGISTERS, 16, 8)}) {
     Program p;
     p.call(op(Op::Link), bad.bytes());
     std::byte unused;
