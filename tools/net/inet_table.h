@@ -31,8 +31,7 @@ struct Endpoint {
   std::string address_text() const;
   // From address_text() and a port. Empty if the text is not an address.
   static std::optional<Endpoint> parse(const std::string &address, u16 port);
-  // NOLINTNEXTLINE(modernize-use-nullptr): a false report of clang-tidy 14 for defaulted
-  // comparisons
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false report of clang-tidy 14
   auto operator<=>(const Endpoint &) const = default;
 };
 

@@ -3,6 +3,8 @@
 // ckpt-schedd: places and moves Slurm's tagged jobs by a policy of schedule/.
 #include <time.h>
 
+#include <algorithm>
+
 #include "common/base/log.h"
 #include "schedule/trace/lines.h"
 #include "tools/command_line.h"
@@ -50,9 +52,9 @@ Result<> read_shared(const std::string &text, SchedOptions &o) {
   o.steer.shared.resize(o.classes.size());
   for (std::string_view word : columns_of(text, ',')) {
     const size_t colon = std::min(word.find(':'), word.size());
-    bool named = false;
-    for (size_t c = 0; c < o.classes.size(); c++)
-      named |= colon < word.size() && o.classes[c].name == word.substr(0, colon);
+    const bool named = colon < word.size() && std::ranges::any_of(o.classes, [&](const auto &c) {
+                         return c.name == word.substr(0, colon);
+                       });
     const std::string file(named ? word.substr(colon + 1) : word);
     Result<Bandwidths> bandwidths = read_bandwidths(file);
     if (!bandwidths) return Failure(std::move(bandwidths).error().in("--share"));

@@ -7,7 +7,7 @@ namespace {
 const void *as_pointer(u64 number) { return reinterpret_cast<const void *>(number); }
 
 // The driver ends its text with a NUL, and all behind it is NUL from the start.
-std::string up_to_nul(const std::string &buffer) { return buffer.c_str(); }
+std::string up_to_nul(const std::string &buffer) { return buffer.substr(0, buffer.find('\0')); }
 
 }  // namespace
 

@@ -163,8 +163,9 @@ TEST_CASE("resources of jobs and nodes") {
                             {"gpus:3", 0},
                             {"gpu:99999999999", 0},
                             {"", 0}}) {
-    CAPTURE(text);
-    CHECK(gpus_in(text) == gpus);
+    const char *given = text;
+    CAPTURE(given);
+    CHECK(gpus_in(given) == gpus);
   }
 }
 
