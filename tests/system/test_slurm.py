@@ -163,14 +163,14 @@ def test_a_node_that_fails(cluster_of):
 
 @pytest.mark.full
 def test_preemptions(cluster_of):
-    """No exit code is lost: each signal leads to an image, 85 and a job that is queued again. CKPT_TEST_ROUNDS=100
-    takes about half an hour, as Slurm waits for 6 s each time."""
+    """No exit code is lost: each preemption by a job of higher priority leads to an image, 85 and a job that is queued
+    again. CKPT_TEST_ROUNDS=100 takes about a quarter of an hour, as Slurm waits for 6 s each time."""
     rounds = int(os.environ.get("CKPT_TEST_ROUNDS", "5"))
     cluster = cluster_of()
-    job = HeatJob(cluster, steps=2000 * rounds)
+    job = HeatJob(cluster, "--signal=B:USR1@30", steps=2000 * rounds)
     for n in range(1, rounds + 1):
         job.computes(1)
-        cluster.signal(job.number, "USR1")
+        cluster.submit("sleep 1", "--partition=high", f"--nodelist={job.node}", "--cpus-per-task=2", "--mem=200")
         wait_for(lambda: job.restarts >= n or job.has_ended(), f"restart {n}: {job.described()}", 200)
         assert job.restarts == n, job.described()
     job.ends_right()
