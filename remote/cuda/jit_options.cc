@@ -29,11 +29,6 @@ bool is_number(u32 option) {
 
 }  // namespace
 
-bool JitOptions::has(CUjit_option option) const {
-  return std::ranges::any_of(numbers,
-                             [&](const Number &n) { return n.option == static_cast<u32>(option); });
-}
-
 JitOptions jit_options(unsigned n, const CUjit_option *options, void **values) {
   JitOptions all;
   api::JitOutputs outputs(n, options, values);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of the driver's compiler and linker as they travel: those whose values are numbers, and
+// Options of the driver's compiler and linker as they are sent: options with numbers as values, and
 // how much the program wants to read of the logs.
 #pragma once
 
@@ -22,9 +22,6 @@ struct JitOptions {
   };
   std::vector<Number> numbers;
   u32 info_bytes = 0, error_bytes = 0;  // 0: that log is not wanted
-
-  bool any() const { return !numbers.empty() || info_bytes || error_bytes; }
-  bool has(CUjit_option option) const;
 };
 
 // What the driver said.
@@ -33,7 +30,7 @@ struct JitAnswer {
   u32 microseconds = 0;
 };
 
-// Options with other pointers than those of logs are left out.
+// Of a program's arrays. Options with other pointers than those of logs are left out.
 JitOptions jit_options(unsigned n, const CUjit_option *options, void **values);
 
 void put(Writer &w, const JitOptions &o);

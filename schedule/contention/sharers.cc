@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "schedule/contention/run_until.h"
 #include "schedule/contention/slowdown.h"
 
 namespace ckpt::schedule {
@@ -67,17 +68,9 @@ class SharedTimeline {
   }
 
   void run_until_one_ends() {
-    double step = kNever;
-    for (const Running &r : running_) step = std::min(step, r.left * r.slowdown);
-    now_ += step;
-    // The job that determined the step has no work left, whatever the division rounds to.
-    std::erase_if(running_, [&](Running &r) {
-      bool ends = r.left * r.slowdown <= step;
-      r.left -= step / r.slowdown;
-      if (!ends) return false;
+    schedule::run_until_one_ends(running_, now_, [&](const Running &r) {
       spans_[r.job].end = now_;
       give_back(jobs_[r.job].needs);
-      return true;
     });
   }
 

@@ -2,14 +2,12 @@
 #include "schedule/contention/timeline.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "schedule/contention/run_until.h"
 #include "schedule/contention/slowdown.h"
 
 namespace ckpt::schedule {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class Timeline {
  public:
@@ -76,17 +74,9 @@ class Timeline {
   }
 
   void run_until_one_ends() {
-    double step = kNever;
-    for (const Running &r : running_) step = std::min(step, r.left * r.slowdown);
-    now_ += step;
-    // The task that determined the step has no work left, whatever the division rounds to.
-    std::erase_if(running_, [&](Running &r) {
-      bool ends = r.left * r.slowdown <= step;
-      r.left -= step / r.slowdown;
-      if (!ends) return false;
+    schedule::run_until_one_ends(running_, now_, [&](const Running &r) {
       spans_[r.assignment].end = now_;
       set_busy(assigned_[r.assignment], 0);
-      return true;
     });
   }
 

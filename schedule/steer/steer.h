@@ -17,8 +17,8 @@
 // Such a job goes to the node on which it ends first by the contention model: beside jobs that run
 // there, after some of them, or on an empty node. As for all jobs, that delays no start that was
 // planned before. It slows down the jobs that run beside it, as the model predicts; their progress
-// is counted with that slowdown, whose changes the caller keeps (Progress). Its plan has one piece.
-// With a policy that migrates, it is moved to an empty node where it would end earlier.
+// is counted with that slowdown, and the caller keeps its changes (Progress). Its plan has one
+// piece. With a policy that migrates, it is moved to an empty node where it would end earlier.
 //
 // Cost: as Policy::plan, for each waiting and each running job. For a job that shares, that of
 // share_node() for each node that is shared.

@@ -82,7 +82,7 @@ class Slurm:
 
     def __init__(self, env, nodes=("n1", "n2"), user="root", node_timeout=300, grace_time=60, features=None, lua=None,
                  hosts=None):
-        """hosts: a Nodes, whose nodes are those of the cluster. The controller is beside them, on the same bridge."""
+        """hosts: a Nodes with the nodes of the cluster. The controller is beside them, on the same bridge."""
         self.nodes_of = hosts
         self.hosts = {n.name: n for n in hosts.all} if hosts else {}
         nodes = tuple(self.hosts) or nodes

@@ -156,7 +156,7 @@ def write_script(path, lines, shared):
 
 
 def mpi_of(kind, folder):
-    """A folder whose `mpirun` is that of this kind, and a `simulation` for it. mpirun is called by a name without a
+    """A folder with the `mpirun` of this kind, and a `simulation` for it. mpirun is called by a name without a
     folder, beside which MPICH would look for its own programs."""
     tools = folder / "bin"
     tools.mkdir()

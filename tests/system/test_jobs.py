@@ -326,7 +326,7 @@ def dump_job(ckpt, *options):
 
 
 def test_a_program_that_had_finished_before_the_checkpoint(ckpt):
-    """It is not started again; its member of the job returns 0. One that nobody knows is refused."""
+    """It is not started again; its member of the job returns 0. A member of no checkpoint is refused."""
     a, b = start_counters(ckpt, "a", "b")
     for job in (a, b):
         job.wait_lines(2)

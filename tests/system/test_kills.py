@@ -317,7 +317,7 @@ until [ -e "$dir/connected" ]; do :; done
 kill -KILL $$"""
 
 
-def test_dump_whose_criu_is_killed_and_leaves_a_process(ckpt):
+def test_dump_after_a_killed_criu_has_left_a_process(ckpt):
     job = ckpt.run("counter", 100000)
     job.wait_lines(3)
     process = tool(ckpt, "ckpt-dump", job.pid, "-o", "image", **criu_wrapper(ckpt, "dump", ORPHAN.replace("SOCKET", "capture")))
@@ -328,7 +328,7 @@ def test_dump_whose_criu_is_killed_and_leaves_a_process(ckpt):
     clean_after_kill(ckpt, job)
 
 
-def test_restore_whose_criu_is_killed_and_leaves_a_process(ckpt):
+def test_restore_after_a_killed_criu_has_left_a_process(ckpt):
     job = ckpt.run("counter", 100000)
     job.wait_lines(3)
     ckpt.dump(job.pid, "image")

@@ -240,7 +240,7 @@ def test_linked_code_moves_to_another_chip(nodes):
 
 
 def test_linked_code_that_cannot_move_is_refused_by_name(nodes):
-    """An option changes the code, so the image is loaded, whose variables the driver has placed."""
+    """An option changes the code, so the image is loaded, and the driver places its variables."""
     moved = Moved(nodes, "limited", source="jit.cc")
     code, errors = moved.call("ckpt-dump", "--suspend")
     assert code != 0 and 'the address of its variable "counter"' in errors, errors

@@ -64,6 +64,9 @@ constexpr Advice kAdvice[] = {
     {"kerndat_tcp_repair failed",
      "the loopback interface of the program's network namespace is down: run this in the "
      "namespace: ip link set lo up"},
+    {"Can't bind inet socket",
+     "another process has taken a port of the program: run ckpt-restore again; in a job, on all "
+     "nodes"},
     {"Can't fork for", "a PID of the program is in use; run ckpt-restore again"},
     {"Can't get rlimit",
      "this tool lacks CAP_SYS_RESOURCE, which it needs for programs of other users: run it as that "

@@ -90,15 +90,14 @@ CUresult load_image(const fatbin::Image &image, const Wanted &wanted) {
 
 CUresult load(const void *code, const Wanted &wanted) {
   Result<fatbin::Image> image = fatbin::Image::in_memory(code);
-  if (image)
-    if (std::optional<CodePart> text = text_behind(*image)) {
-      image = fatbin::Image::in_memory(text->bytes->data());
-      if (image) return load_image(*image, wanted);
-    }
-  if (image) return load_image(*image, wanted);
-  log::warn("device code cannot be read: {}", image.error().what);
-  wanted.outputs.write("", image.error().what, 0);
-  return CUDA_ERROR_INVALID_IMAGE;
+  if (!image) {
+    log::warn("device code cannot be read: {}", image.error().what);
+    wanted.outputs.write("", image.error().what, 0);
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  std::optional<CodePart> text = text_behind(*image);
+  if (text) image = fatbin::Image::in_memory(text->bytes->data());
+  return image ? load_image(*image, wanted) : CUDA_ERROR_INVALID_IMAGE;
 }
 
 template <class Handle>

@@ -31,7 +31,9 @@ struct Table {
   std::mutex mutex;
   u64 last = 0;
   std::unordered_map<u64, std::shared_ptr<Linker>> live;
-  std::unordered_map<u64, CodePart> texts;  // by the number of the image that was made from it
+  // By the number of the image that was made from it. Kept for ever: a program may load a copy of
+  // the image at any time.
+  std::unordered_map<u64, CodePart> texts;
 };
 Table &table() {
   static Table *const kTable = new Table;

@@ -3,9 +3,9 @@
 // cuLink*: the driver's linker. It keeps the inputs in the program, and sends them all when the
 // link is completed; so a program can be moved while it has an incomplete link.
 //
-// A linked image is a cubin, which fits one type of chip, and whose variables the driver places. If
-// it was made from one text of PTX, as numba does, that text is loaded instead: then it can be
-// moved like other PTX.
+// A linked image is a cubin. It fits one type of chip, and the driver places its variables. If it
+// was made from one text of PTX, as numba does, that text is loaded instead: then it can be moved
+// like other PTX.
 #pragma once
 
 #include "remote/cuda/client/loaded_code.h"

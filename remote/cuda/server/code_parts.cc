@@ -43,7 +43,8 @@ const Bytes *CodeParts::part(u64 number) const {
   return found == parts_.end() ? nullptr : &found->second;
 }
 
-// Objects and archives are checked by the driver, which is told their sizes.
+// Objects and archives are checked by the driver, which is told their sizes. What the software
+// device's linker returns as a cubin is PTX.
 Result<ByteView> CodeParts::input(CUjitInputType type, u64 number) const {
   const Bytes *p = part(number);
   if (!p) return fail("the program names device code that it has not sent");

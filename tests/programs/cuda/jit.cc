@@ -78,8 +78,7 @@ static void check_compiler() {
   wrong.check(true);
 }
 
-// cuLinkAddData of NVIDIA's driver compiles, so it finds what is wrong; another one may find it
-// when the link is completed.
+// A driver may find what is wrong when the input is added, or when the link is completed.
 static void check_wrong_input() {
   CUlinkState state;
   Logs logs(0);
