@@ -13,6 +13,7 @@
 #include <charconv>
 #include <memory>
 
+#include "common/ipc/local_port.h"
 #include "common/ipc/unix_socket.h"
 #include "remote/stream.h"
 
@@ -39,6 +40,7 @@ Result<AddressList> look_up(const Address &a, int flags) {
 Result<UniqueFd> connect_one(const addrinfo &to, Stream::Clock::time_point deadline) {
   UniqueFd fd(::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno("cannot create a TCP socket");
+  share_local_port(fd.get());
   if (::connect(fd.get(), to.ai_addr, to.ai_addrlen) < 0) {
     if (errno != EINPROGRESS) return fail("{}", std::strerror(errno));
     CKPT_CHECK(wait_for_socket(fd.get(), POLLOUT, deadline));

@@ -55,6 +55,10 @@ class Node:
         """"down": no packet leaves or reaches the node any more, until "up"."""
         run("ip", "link", "set", self.port, state)
 
+    def choose_ports(self, first, last):
+        """The kernel chooses a port from these for a socket that is not bound to one (ip(7))."""
+        run(*self.inside("sh", "-c", f"echo {first} {last} >/proc/sys/net/ipv4/ip_local_port_range"))
+
     def start(self, tool, *arguments, env=None):
         ckpt = self.nodes.ckpt
         job = Job(self.inside(ckpt.tool(tool), *arguments), env=dict(self.env, **(env or {})), cwd=ckpt.folder)

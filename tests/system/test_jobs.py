@@ -107,6 +107,18 @@ def test_job_moves_to_other_nodes(ckpt, nodes):
     pair.check_end()
 
 
+def test_the_program_s_ports_are_left_to_it(ckpt, nodes):
+    """The tools listen on the first port above those that the kernel chooses, unless the program needs it."""
+    n = nodes(2)
+    pair = Pair(ckpt, n)
+    stop_pair(pair)
+    for node in n[:2]:
+        node.choose_ports(int(PORT) - 10, int(PORT) - 1)
+    restore_pair(pair, n[:2])
+    pair.client.wait_lines(2)
+    pair.check_end()
+
+
 BEFORE_THE_DECISION = ["job-begin", "job-connect", "job-ready", "job-settle", "job-lock", "job-capture", "job-durable", "job-commit"]
 
 

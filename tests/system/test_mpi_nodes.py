@@ -116,8 +116,11 @@ def test_job_moves_to_other_nodes(ckpt, nodes, kind):
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["openmpi", "mpich"])
 def test_fifty_rounds(ckpt, nodes, kind):
-    """One job, which is stopped and restored 50 times."""
+    """One job, which is stopped and restored 50 times. The kernel has few ports to choose from, so that one which the
+    tools took from the program would soon be noticed."""
     n = nodes(2)
+    for node in n[:2]:
+        node.choose_ports(40000, 40255)
     job = MpiJob(ckpt, n, kind, steps=5000)
     for _ in range(50):
         job.stop("--keep", "1")

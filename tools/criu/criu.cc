@@ -65,8 +65,8 @@ constexpr Advice kAdvice[] = {
      "the loopback interface of the program's network namespace is down: run this in the "
      "namespace: ip link set lo up"},
     {"Can't bind inet socket",
-     "another process has taken a port of the program: run ckpt-restore again; in a job, on all "
-     "nodes"},
+     "another process has just taken a port of the program (ss -tunlp shows it): end that process, "
+     "or run ckpt-restore again"},
     {"Can't fork for", "a PID of the program is in use; run ckpt-restore again"},
     {"Can't get rlimit",
      "this tool lacks CAP_SYS_RESOURCE, which it needs for programs of other users: run it as that "

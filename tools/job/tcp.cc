@@ -11,11 +11,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
+#include "common/ipc/local_port.h"
 #include "tools/net/inet_table.h"
 
 namespace ckpt::tools {
 namespace {
+
+constexpr unsigned kLastPort = 65535;
 
 // One socket for IPv6 and IPv4 (ipv6(7), IPV6_V6ONLY), or for IPv4 where the kernel has no IPv6.
 UniqueFd new_socket(int &family) {
@@ -52,25 +56,50 @@ Result<> wait_connected(int socket, std::chrono::milliseconds timeout) {
   return error ? fail_errno("cannot connect") : Result<>{};
 }
 
-}  // namespace
+// The first port above those that the kernel chooses by itself (ip(7), ip_local_port_range).
+unsigned first_unused_port() {
+  std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  unsigned first = 0, last = kLastPort;
+  range >> first >> last;
+  return last + 1;
+}
 
-Result<std::pair<UniqueFd, u16>> listen_tcp() {
+// `port` 0: the kernel chooses. Without a result, `error` is errno.
+std::optional<std::pair<UniqueFd, u16>> listen_on(u16 port, int &error) {
   int family = 0;
   UniqueFd fd = new_socket(family);
-  if (!fd) return fail_errno("cannot create a TCP socket");
   sockaddr_in6 in6{};
   in6.sin6_family = AF_INET6;
   sockaddr_in in4{};
   in4.sin_family = AF_INET;
+  in6.sin6_port = in4.sin_port = htons(port);
   auto *any =
       family == AF_INET6 ? reinterpret_cast<sockaddr *>(&in6) : reinterpret_cast<sockaddr *>(&in4);
   socklen_t size = family == AF_INET6 ? sizeof in6 : sizeof in4;
   constexpr int kBacklog = 16;
-  if (::bind(fd.get(), any, size) < 0 || ::listen(fd.get(), kBacklog) < 0 ||
-      ::getsockname(fd.get(), any, &size) < 0)
-    return fail_errno("cannot listen on a TCP port");
-  u16 port = ntohs(family == AF_INET6 ? in6.sin6_port : in4.sin_port);
-  return std::pair(std::move(fd), port);
+  bool listens = fd && ::bind(fd.get(), any, size) == 0 && ::listen(fd.get(), kBacklog) == 0 &&
+                 ::getsockname(fd.get(), any, &size) == 0;
+  error = listens ? 0 : errno;
+  if (!listens) return std::nullopt;
+  return std::pair(std::move(fd), ntohs(family == AF_INET6 ? in6.sin6_port : in4.sin_port));
+}
+
+}  // namespace
+
+Result<std::pair<UniqueFd, u16>> listen_tcp(const std::set<u16> &needed) {
+  int error = EADDRINUSE;
+  for (unsigned port = first_unused_port(); port <= kLastPort && error == EADDRINUSE; port++) {
+    if (needed.contains(static_cast<u16>(port))) continue;
+    if (auto listening = listen_on(static_cast<u16>(port), error)) return std::move(*listening);
+  }
+  // A port that must not be used stays bound until another one is found.
+  std::vector<UniqueFd> unusable;
+  while (auto listening = listen_on(0, error)) {
+    if (!needed.contains(listening->second)) return std::move(*listening);
+    unusable.push_back(std::move(listening->first));
+  }
+  errno = error;
+  return fail_errno("cannot listen on a TCP port");
 }
 
 std::vector<std::string> own_addresses() {
@@ -94,6 +123,7 @@ Result<UniqueFd> connect_tcp(const std::string &address, u16 port,
   int family = e->v6 ? AF_INET6 : AF_INET;
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno("cannot create a TCP socket");
+  share_local_port(fd.get());
   sockaddr_in6 in6{};
   sockaddr_in in4{};
   in6.sin6_family = AF_INET6;

@@ -60,8 +60,8 @@ void JobRestore::leave() {
   member_.reset();
 }
 
-Result<> JobRestore::join() {
-  CKPT_TRY(member_, JobMember::join(options_, checkpoint_));
+Result<> JobRestore::join(const std::set<u16> &ports) {
+  CKPT_TRY(member_, JobMember::join(options_, {.checkpoint = checkpoint_, .ports = ports}));
   if (options_.member != names_.front()) return {};
   CKPT_TRY(coordinator_, start_thread([this] { coordinate(); }));
   return {};

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,8 +31,9 @@ class JobRestore {
   ~JobRestore();
 
   std::string image() const { return folder_.image(checkpoint_, options_.member); }
-  // Registers, and starts the coordinator if this process has to run it. After any fork(2).
-  Result<> join();
+  // Registers, and starts the coordinator if this process has to run it. After any fork(2). Leaves
+  // `ports` to the program.
+  Result<> join(const std::set<u16> &ports);
 
   // How long to wait for the ckpt-restore of the other members. Otherwise for ever.
   void wait_at_most(std::chrono::duration<double> time) { wait_ = time; }

@@ -13,6 +13,7 @@
 #include "tools/criu/criu_by_helper.h"
 #include "tools/restore/background.h"
 #include "tools/restore/job_restore.h"
+#include "tools/restore/recorded_sockets.h"
 #include "tools/restore/restore.h"
 #include "tools/restore/restore_all.h"
 #include "tools/restore/resume.h"
@@ -112,7 +113,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   Background background;
   if (o.detach)
     if (std::optional<int> code = background.detach()) return *code;
-  if (o.job) CKPT_CHECK(o.job->join());
+  if (o.job) CKPT_CHECK(o.job->join(ports_of(plan.manifest)));
   // From here on, for a program of another user than root, this is a process of that user.
   OwnersHelp help;
   if (plan.rights.way == CriuRights::Way::ForUser) {

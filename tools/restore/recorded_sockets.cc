@@ -121,6 +121,12 @@ void check_sockets(const ImageManifest &m, Reasons &reasons) {
         ConnectionLock::advice(lock.error())));
 }
 
+std::set<u16> ports_of(const ImageManifest &m) {
+  std::set<u16> ports;
+  for (const ImageManifest::Socket &s : m.sockets) ports.insert(s.local.port);
+  return ports;
+}
+
 std::vector<PacketFlow> flows_of(const ImageManifest &m) {
   std::vector<PacketFlow> flows;
   for (const ImageManifest::Socket &s : m.sockets)

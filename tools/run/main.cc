@@ -155,7 +155,7 @@ Result<int> run_program(const Options &options) {
   adopt_null_streams();
   std::unique_ptr<JobMember> member;
   if (!options.job.folder.empty()) {
-    CKPT_TRY(member, JobMember::join(options.job));
+    CKPT_TRY(member, JobMember::join(options.job, {}));
   }
   // The keeper opens the session before the program can ask for it.
   CKPT_TRY(std::unique_ptr<Keeper> keeper,

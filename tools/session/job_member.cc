@@ -40,17 +40,17 @@ Result<> complete(JobOptions &o) {
   return {};
 }
 
-Result<std::unique_ptr<JobMember>> JobMember::join(JobOptions o, unsigned restoring) {
+Result<std::unique_ptr<JobMember>> JobMember::join(JobOptions o, const Restoring &restoring) {
   CKPT_TRY(JobFolder folder, JobFolder::create(o.folder));
   std::unique_ptr<JobMember> m(new JobMember(std::move(o), std::move(folder)));
-  CKPT_TRY(auto listening, listen_tcp());
+  CKPT_TRY(auto listening, listen_tcp(restoring.ports));
   m->listener_ = std::move(listening.first);
   m->port_ = listening.second;
-  MemberAddress here{own_addresses(), m->port_, restoring, m->options_.programs,
+  MemberAddress here{own_addresses(), m->port_, restoring.checkpoint, m->options_.programs,
                      this_batch_start()};
   CKPT_TRY(m->registration_, Registration::make(m->folder_, m->options_.member, here));
   forget_end(m->folder_, m->name());
-  m->restoring_ = restoring != 0;
+  m->restoring_ = restoring.checkpoint != 0;
   return m;
 }
 

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "common/base/unique_fd.h"
@@ -32,10 +33,14 @@ Result<> complete(JobOptions &options);
 
 class JobMember {
  public:
-  // Registers in the job's folder, which is created. `options` are complete. `restoring`: a
-  // checkpoint from which the program is to be restored; the caller then accepts the coordinator of
-  // the restore itself.
-  static Result<std::unique_ptr<JobMember>> join(JobOptions options, unsigned restoring = 0);
+  // A program that is to be restored.
+  struct Restoring {
+    unsigned checkpoint = 0;  // 0: it is not restored, but started
+    std::set<u16> ports;      // that it needs
+  };
+  // Registers in the job's folder, which is created. `options` are complete. The caller accepts the
+  // coordinator of a restore itself.
+  static Result<std::unique_ptr<JobMember>> join(JobOptions options, const Restoring &restoring);
 
   const JobFolder &folder() const { return folder_; }
   const std::string &name() const { return options_.member; }
