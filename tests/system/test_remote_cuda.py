@@ -178,7 +178,7 @@ def test_a_users_memory_is_limited(ckpt, make):  # noqa: F811
     assert job.text == "8 MiB: 0\n24 MiB: 2\n12 MiB: 0\n8 MiB: 2\n"  # CUDA_ERROR_OUT_OF_MEMORY
 
 
-class HostileProgram:
+class BareClient:
     def __init__(self, server):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(60)
@@ -200,6 +200,27 @@ class HostileProgram:
             pass
 
 
+def memory_share(pid):
+    """In bytes; what processes share counts in parts (proc(5), Pss)."""
+    with open(f"/proc/{pid}/smaps_rollup") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith("Pss:"))
+
+
+@pytest.mark.full
+def test_a_thousand_idle_clients(ckpt, make):  # noqa: F811
+    """A program is served beside them, and nothing of them is left when they go."""
+    clients = int(os.environ.get("CKPT_TEST_CLIENTS", "1000"))
+    nodes = Nodes(ckpt, make, "--connections", clients + 1, "--all-connections", clients + 1)
+    idle = [BareClient(nodes.server) for _ in range(clients)]
+    assert len(nodes.drivers()) == clients
+    memory = sum(map(memory_share, tree_of(nodes.server.pid())))
+    print(f"{memory / clients / (1 << 20):.1f} MiB for each client")
+    same_as_natively(nodes, "vector_add.cu")
+    for client in idle:
+        client.socket.close()
+    wait_for(lambda: not nodes.drivers() and not nodes.server.sessions(), "the end of all sessions")
+
+
 def test_a_hostile_program_harms_no_other(nodes):
     """Calls of random numbers and arguments, and frames that announce what does not come. The seed is printed."""
     seed = random.randrange(1 << 32)
@@ -209,7 +230,7 @@ def test_a_hostile_program_harms_no_other(nodes):
     job.wait_text("READY")
     victim = nodes.drivers()
     for _ in range(8):
-        p = HostileProgram(nodes.server)
+        p = BareClient(nodes.server)
         try:
             for _ in range(200):
                 op = rng.choice([rng.randrange(256), 0x4000 + rng.randrange(32)])
