@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import pathlib
+import shutil
 
 
 @dataclasses.dataclass
@@ -13,11 +14,14 @@ class Row:
     seconds: float = 0  # 0: the limit of all rows
     needs: list = dataclasses.field(default_factory=list)  # files
     module: str = ""  # of Python
+    tool: str = ""  # a command of the driver
 
     def missing(self):
         """Why this row is not run; empty: it is."""
         if self.module and importlib.util.find_spec(self.module) is None:
             return f"{self.module} is not installed here"
+        if self.tool and shutil.which(self.tool) is None:
+            return f"{self.tool} is not installed here"
         absent = [pathlib.Path(f).name for f in self.needs if not pathlib.Path(f).exists()]
         return f"{', '.join(absent)} is not in this folder" if absent else ""
 
@@ -54,7 +58,7 @@ def all_rows(folder, software):
     on_gpu = folder / "mobile/on_gpu"
     rows.append(Row("the Manager: 20 programs with a quota of memory",
                     [on_gpu, tools, folder / "mobile", "--programs", "20", "--mib-per-gb", "512", "--scale", "0.05"],
-                    seconds=180, needs=[on_gpu]))
+                    seconds=180, needs=[on_gpu], tool="nvidia-smi"))
     return rows
 
 

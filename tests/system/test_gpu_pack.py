@@ -63,6 +63,12 @@ def test_the_report_of_a_sound_device_has_no_failed_row(pack):
     assert not any(name in text for name in pack.private)
 
 
+def test_the_manager_s_row_is_skipped_without_nvidia_smi(pack, ckpt, tmp_path):
+    ckpt.env["PATH"] = str(tmp_path)
+    _, rows, text = pack("--only", "the Manager")
+    assert [row["summary"] for row in rows.values()] == ["nvidia-smi is not installed here"], text
+
+
 def test_a_row_that_hangs_is_ended_and_the_table_continues(pack):
     pack.faults.write_text("cuCheckpointProcessCheckpoint hang")
     code, rows, text = pack("--only", "re", "--row-seconds", "1.5", "--seconds", "4")
