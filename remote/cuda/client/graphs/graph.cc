@@ -33,7 +33,8 @@
 #include <algorithm>
 #include <atomic>
 #include <unordered_map>
-#include <unordered_set>
+
+#include "common/base/topological_order.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -112,38 +113,21 @@ std::shared_ptr<Graph> Graph::copy() const {
   return g;
 }
 
-// A search in depth, along the dependencies of each node: so a node comes early if it was made
-// early. `open` are the nodes on the way to the current one; to meet one of these again is a cycle.
 std::optional<std::vector<Node *>> Graph::in_order() const {
-  struct Step {
-    Node *node;
-    size_t next;  // edge
-  };
-  std::vector<Node *> order;
-  std::unordered_set<const Node *> met, open;
-  std::vector<Step> way;
-  auto enter = [&](Node *n) {
-    if (!met.insert(n).second) return;
-    open.insert(n);
-    way.push_back({n, 0});
-  };
-  order.reserve(nodes.size());
-  for (const auto &[node_id, root] : nodes) {
-    enter(root.get());
-    while (!way.empty()) {
-      Step &s = way.back();
-      if (s.next < s.node->after.size()) {
-        Node *from = s.node->after[s.next++].from;
-        if (open.contains(from)) return std::nullopt;
-        enter(from);
-        continue;
-      }
-      order.push_back(s.node);
-      open.erase(s.node);
-      way.pop_back();
-    }
+  std::unordered_map<const Node *, u32> numbers;
+  std::vector<Node *> all;
+  for (const auto &[node_id, n] : nodes) {
+    numbers[n.get()] = static_cast<u32>(all.size());
+    all.push_back(n.get());
   }
-  return order;
+  std::vector<std::vector<u32>> after(all.size());
+  for (size_t i = 0; i < all.size(); i++)
+    for (const Edge &e : all[i]->after) after[i].push_back(numbers[e.from]);
+  std::optional<std::vector<u32>> order = topological_order(after);
+  if (!order) return std::nullopt;
+  std::vector<Node *> sorted;
+  for (u32 i : *order) sorted.push_back(all[i]);
+  return sorted;
 }
 
 }  // namespace ckpt::remote::cuda
