@@ -28,6 +28,7 @@ std::shared_ptr<Graph> Graph::copy(std::map<const Node *, Node *> &clones) const
     Node &m = *g->nodes.emplace_back(std::make_unique<Node>(*n));
     m.graph = g.get();
     m.original = n.get();
+    if (n->child) m.child = n->child->copy(clones);
     clones[n.get()] = &m;
   }
   for (const std::unique_ptr<Node> &m : g->nodes)
@@ -81,19 +82,34 @@ void run_graph(Context *c, const Graph &g) {
 
 Graph *graph_of(CUgraph g) { return graph_registry().graphs.get(g); }
 
+// The nodes of a graph, and its child graphs with theirs, are no handles any more.
+void drop_handles(const Graph &g) {
+  for (const std::unique_ptr<Node> &n : g.nodes) {
+    graph_registry().nodes.remove(n.get());
+    if (!n->child) continue;
+    graph_registry().graphs.remove(n->child.get());
+    drop_handles(*n->child);
+  }
+}
+
 void drop_node(Node *n) {
   Graph *g = n->graph;
   graph_registry().nodes.remove(n);
+  if (n->child) {
+    graph_registry().graphs.remove(n->child.get());
+    drop_handles(*n->child);
+  }
   for (const std::unique_ptr<Node> &m : g->nodes) std::erase(m->after, n);
   std::erase_if(g->nodes, [&](const std::unique_ptr<Node> &m) { return m.get() == n; });
 }
 
+// New parameters leave the attributes of a node as they are.
 CUresult kernel_launch(Context *c, const CUDA_KERNEL_NODE_PARAMS *p, Launch &l) {
   REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
   const void *f = p->func != nullptr ? static_cast<const void *>(p->func) : p->kern;
   return make_launch(c, f, {p->gridDimX, p->gridDimY, p->gridDimZ},
                      {p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes, p->kernelParams,
-                     p->extra, false, l);
+                     p->extra, l.cooperative, l);
 }
 
 }  // namespace
@@ -144,7 +160,8 @@ CUresult check_exec(CUgraphExec exec) {
   return graph_registry().execs.holds(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Runs a copy of the graph, because the program may update the original while it runs.
+// Runs a copy of the graph, because the program may update the original while it runs. A launch
+// waits for the one before, whichever stream that was in (CUDA driver API, cuGraphLaunch).
 CUresult launch_graph(CUgraphExec exec, Stream &s) {
   ExecutableGraph *e = graph_registry().execs.get(exec);
   REQUIRE(e != nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -158,7 +175,11 @@ CUresult launch_graph(CUgraphExec exec, Stream &s) {
   }
   CHECK_CU(take_graph_memory(*g, e->flags));
   take_events(*g);
-  publish_events(*g, s.context->submit(s, [c = s.context, g] { run_graph(c, *g); }));
+  std::vector<Point> before;
+  if (e->end) before.push_back(*e->end);
+  e->end = s.context->submit(
+      s, [c = s.context, g] { run_graph(c, *g); }, before);
+  publish_events(*g, *e->end);
   return CUDA_SUCCESS;
 }
 
@@ -181,7 +202,7 @@ SOFTCUDA_API CUresult cuGraphDestroy(CUgraph graph) {
   CALL_INITIALISED();
   Graph *g = graph_registry().graphs.get(graph);
   REQUIRE(g != nullptr && graph_registry().graphs.remove(g), CUDA_ERROR_INVALID_VALUE);
-  for (const std::unique_ptr<Node> &n : g->nodes) graph_registry().nodes.remove(n.get());
+  drop_handles(*g);
   std::lock_guard lock(graph_registry().mutex);
   graph_registry().owned.erase(g);
   return CUDA_SUCCESS;
@@ -359,6 +380,9 @@ SOFTCUDA_API CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node,
   CALL_INITIALISED();
   Node *n = nullptr;
   CHECK_CU(node_in(exec, node, n));
+  REQUIRE(n->type == CU_GRAPH_NODE_TYPE_KERNEL || n->type == CU_GRAPH_NODE_TYPE_MEMSET ||
+              n->type == CU_GRAPH_NODE_TYPE_MEMCPY,
+          CUDA_ERROR_INVALID_VALUE);
   n->enabled = enabled != 0;
   return CUDA_SUCCESS;
 }
@@ -370,24 +394,5 @@ SOFTCUDA_API CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node,
   CHECK_CU(node_in(exec, node, n));
   REQUIRE(enabled != nullptr, CUDA_ERROR_INVALID_VALUE);
   *enabled = n->enabled;
-  return CUDA_SUCCESS;
-}
-
-// Replaces the work of an executable graph with that of a graph of the same shape.
-SOFTCUDA_API CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
-                                           CUgraphExecUpdateResultInfo *info) {
-  CALL_INITIALISED();
-  ExecutableGraph *e = graph_registry().execs.get(exec);
-  Graph *g = graph_of(graph);
-  REQUIRE(e != nullptr && g != nullptr && info != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *info = {};
-  bool same = e->graph->nodes.size() == g->nodes.size();
-  for (size_t i = 0; same && i < g->nodes.size(); ++i)
-    same = g->nodes[i]->type == e->graph->nodes[i]->type &&
-           g->nodes[i]->after.size() == e->graph->nodes[i]->after.size();
-  info->result = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-  REQUIRE(same, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-  e->clones.clear();
-  e->graph = g->copy(e->clones);
   return CUDA_SUCCESS;
 }

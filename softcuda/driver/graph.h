@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "softcuda/driver/launch.h"
 #include "softcuda/driver/transfer.h"
@@ -51,6 +52,7 @@ struct ExecutableGraph {
   std::shared_ptr<Graph> graph;
   std::map<const Node *, Node *> clones;  // by the nodes of the original graph
   unsigned long long flags = 0;
+  std::optional<Point> end;  // of the last launch
 };
 
 struct Capture {

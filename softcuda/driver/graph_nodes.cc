@@ -21,6 +21,7 @@ CUDA_KERNEL_NODE_PARAMS kernel_params(Node &n) {
   p.blockDimY = l.block.y;
   p.blockDimZ = l.block.z;
   p.sharedMemBytes = l.shared;
+  p.ctx = reinterpret_cast<CUcontext>(n.context);
   n.arguments.clear();
   for (const vm::Slot &s : l.function->kernel->entry().params)
     n.arguments.push_back(n.launch.params.data() + s.offset);
@@ -99,6 +100,8 @@ SOFTCUDA_API CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *
 SOFTCUDA_API CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                CUgraphNodeParams *p) {
   CALL_INITIALISED();
+  if (p != nullptr && p->type == CU_GRAPH_NODE_TYPE_GRAPH)
+    return cuGraphExecChildGraphNodeSetParams(exec, node, p->graph.graph);
   return set_any(
       p, [&](CUDA_KERNEL_NODE_PARAMS k) { return cuGraphExecKernelNodeSetParams(exec, node, &k); },
       [&](const CUDA_MEMCPY3D *c) {

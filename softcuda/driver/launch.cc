@@ -68,11 +68,11 @@ CUresult check_shape(const Function &f, const Launch &l) {
 CUresult resolve_cluster(const Function &f, Launch &l) {
   const u32 *declared = f.kernel->function().cluster;
   vm::Dim wanted{declared[0], declared[1], declared[2]};
-  bool requested = l.cluster.count() != 0;
-  if (wanted.count() == 0) wanted = requested ? l.cluster : vm::Dim{};
-  REQUIRE(
-      !requested || (wanted.x == l.cluster.x && wanted.y == l.cluster.y && wanted.z == l.cluster.z),
-      CUDA_ERROR_INVALID_VALUE);
+  vm::Dim asked = l.asked_cluster;
+  bool requested = asked.count() != 0;
+  if (wanted.count() == 0) wanted = requested ? asked : vm::Dim{};
+  REQUIRE(!requested || (wanted.x == asked.x && wanted.y == asked.y && wanted.z == asked.z),
+          CUDA_ERROR_INVALID_VALUE);
   l.explicit_cluster = requested || declared[0] != 0;
   l.cluster = wanted;
   REQUIRE(wanted.count() <= kBlocksPerCluster, CUDA_ERROR_INVALID_CLUSTER_SIZE);

@@ -11,8 +11,8 @@ struct Launch {
   Function *function = nullptr;
   const void *handle = nullptr;  // of the function, as the program passed it
   vm::Dim grid, block;
-  // What the program asks for, 0 for what the kernel declares. make_launch() resolves it.
-  vm::Dim cluster{0, 0, 0};
+  vm::Dim asked_cluster{0, 0, 0};  // by the program; 0: what the kernel declares
+  vm::Dim cluster{};               // from both
   bool explicit_cluster = false;
   u32 shared = 0;  // dynamic shared memory, bytes
   bool cooperative = false;

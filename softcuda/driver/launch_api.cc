@@ -13,7 +13,7 @@ CUresult launch(const void *f, vm::Dim grid, vm::Dim block, unsigned shared, CUs
   CALL_WITH_STREAM(stream);
   REQUIRE(process().contexts.holds(s.context), CUDA_ERROR_INVALID_HANDLE);
   auto l = std::make_shared<Launch>();
-  l->cluster = cluster;
+  l->asked_cluster = cluster;
   CHECK_CU(make_launch(s.context, f, grid, block, shared, params, extra, cooperative, *l));
   if (std::shared_ptr<Capture> capture = capture_of(s)) return capture_launch(*capture, s, *l);
   s.context->submit(s, [c = s.context, l] { run(c, *l); });

@@ -100,6 +100,7 @@ CUDART_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t e, cudaGraph_t g,
   CUgraphExecUpdateResultInfo i{};
   RETURN_IF(enter());
   CUresult r = cuGraphExecUpdate(e, g, &i);
-  if (info != nullptr) info->result = static_cast<cudaGraphExecUpdateResult>(i.result);
+  if (info != nullptr)
+    *info = {static_cast<cudaGraphExecUpdateResult>(i.result), i.errorNode, i.errorFromNode};
   return keep(as_runtime(r));
 }

@@ -167,6 +167,10 @@ CUDART_API cudaError_t cudaGraphRemoveDependencies(cudaGraph_t g, const cudaGrap
                                                    const cudaGraphEdgeData *, size_t n) {
   FORWARD(cuGraphRemoveDependencies(g, from, to, nullptr, n));
 }
+CUDART_API cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t e, cudaGraphNode_t node,
+                                                            cudaGraph_t child) {
+  FORWARD(cuGraphExecChildGraphNodeSetParams(e, node, child));
+}
 CUDART_API cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t *out) {
   FORWARD(cuGraphChildGraphNodeGetGraph(node, out));
 }

@@ -36,6 +36,7 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "remote_graph_rules.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "remote_shared.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "remote_arrays.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "softcuda_graphs.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "slices.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 
