@@ -34,7 +34,7 @@ CUresult guest_cuLibraryGetModule(CUmodule *module, CUlibrary library) {
 CUresult guest_cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name) {
   PASS_OR_RETURN(pass);
   CUresult e = REAL(cuLibraryGetKernel)(kernel, library, name);
-  if (e == CUDA_SUCCESS) guest::note_function(*kernel, library, name);
+  if (e == CUDA_SUCCESS) guest::note_kernel(*kernel, library, name);
   return e;
 }
 
@@ -44,7 +44,7 @@ CUresult guest_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int n, CUli
   auto name_of = reinterpret_cast<PFN_cuKernelGetName_v12030>(real_entry(Id::id_cuKernelGetName));
   for (unsigned i = 0; e == CUDA_SUCCESS && name_of != nullptr && i < n; ++i)
     if (const char *name = nullptr; name_of(&name, kernels[i]) == CUDA_SUCCESS)
-      guest::note_function(kernels[i], library, name);
+      guest::note_kernel(kernels[i], library, name);
   return e;
 }
 

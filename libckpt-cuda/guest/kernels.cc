@@ -19,7 +19,11 @@ namespace {
 struct Tables {
   std::shared_mutex mutex;
   std::unordered_map<const void *, Code *> containers;
-  std::unordered_map<const void *, Kernel *> functions;
+  struct Function {
+    Kernel *kernel;
+    CUcontext context;
+  };
+  std::unordered_map<const void *, Function> functions;
   std::vector<std::unique_ptr<Code>> all;
 };
 Tables &tables() {
@@ -113,7 +117,7 @@ Code *take_container(const void *container) {
   if (it == t.containers.end()) return nullptr;
   Code *code = it->second;
   std::erase_if(t.containers, [&](auto &entry) { return entry.second == code; });
-  std::erase_if(t.functions, [&](auto &entry) { return entry.second->code == code; });
+  std::erase_if(t.functions, [&](auto &entry) { return entry.second.kernel->code == code; });
   return code;
 }
 
@@ -159,28 +163,53 @@ void note_module(const void *module, const void *library) {
     t.containers[module] = it->second;
 }
 
-void note_function(const void *function, const void *container, const char *name) {
+namespace {
+
+CUcontext current_context() {
+  CUcontext context = nullptr;
+  return driver().cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+void note(const void *function, CUcontext context, const void *container, const char *name) {
   Tables &t = tables();
   std::lock_guard lock(t.mutex);
   t.functions.erase(function);  // a handle may be used again for another function
   auto it = t.containers.find(container);
   if (it == t.containers.end() || name == nullptr) return;
-  if (Kernel *kernel = find_or_add(*it->second, name)) t.functions[function] = kernel;
+  if (Kernel *kernel = find_or_add(*it->second, name)) t.functions[function] = {kernel, context};
 }
 
-void note_same_function(const void *function, const void *of) {
+}  // namespace
+
+void note_function(CUfunction function, CUmodule module, const char *name) {
+  note(function, current_context(), module, name);
+}
+
+void note_kernel(CUkernel kernel, CUlibrary library, const char *name) {
+  note(kernel, nullptr, library, name);
+}
+
+void note_same_function(CUfunction function, CUkernel of) {
   Kernel *kernel = kernel_of(of);
+  CUcontext context = current_context();
   Tables &t = tables();
   std::lock_guard lock(t.mutex);
   t.functions.erase(function);
-  if (kernel != nullptr) t.functions[function] = kernel;
+  if (kernel != nullptr) t.functions[function] = {kernel, context};
 }
 
 Kernel *kernel_of(const void *function) {
   Tables &t = tables();
   std::shared_lock lock(t.mutex);
   auto it = t.functions.find(function);
-  return it == t.functions.end() ? nullptr : it->second;
+  return it == t.functions.end() ? nullptr : it->second.kernel;
+}
+
+CUcontext context_of(const void *function) {
+  Tables &t = tables();
+  std::shared_lock lock(t.mutex);
+  auto it = t.functions.find(function);
+  return it == t.functions.end() ? nullptr : it->second.context;
 }
 
 void name_whole(Kernel &kernel, std::string_view why) {

@@ -61,13 +61,16 @@ CUresult load(const void *code, const char *path, bool is_library, Handle *handl
 void forget_container(const void *container);
 // `module` is the module of `library` in some context.
 void note_module(const void *module, const void *library);
-// `function`, a CUfunction or CUkernel, is the kernel `name` of `container`.
-void note_function(const void *function, const void *container, const char *name);
-// `function` is another handle of the kernel `of`.
-void note_same_function(const void *function, const void *of);
+// `function`, a CUfunction of the current context, is the kernel `name` of a module.
+void note_function(CUfunction function, CUmodule module, const char *name);
+void note_kernel(CUkernel kernel, CUlibrary library, const char *name);
+// `function`, of the current context, is another handle of the kernel `of`.
+void note_same_function(CUfunction function, CUkernel of);
 
 // Null: not known.
 Kernel *kernel_of(const void *function);
+// The context of a CUfunction; null: not known, or the handle is a CUkernel, which is for all.
+CUcontext context_of(const void *function);
 
 // Logs once that the kernel runs whole.
 void name_whole(Kernel &kernel, std::string_view why);

@@ -3,19 +3,15 @@
 // Launches under ckpt-run --guest or --slice.
 #include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/driver.h"
+#include "libckpt-cuda/guest/launches.h"
 #include "libckpt-cuda/guest/sliced_launch.h"
 
 namespace ckpt::cuda {
 namespace {
 
+using guest::explicit_stream;
 using guest::Kernel;
 using guest::LaunchRequest;
-
-// 0 means another stream in the forms of the per-thread default stream.
-CUstream explicit_stream(CUstream stream, bool per_thread) {
-  if (stream != nullptr) return stream;
-  return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-}
 
 // `part` launches a part of the request.
 template <class Part>
@@ -39,7 +35,7 @@ CUresult launch_kernel(CUfunction f, slicing::Dim grid, Block b, CUstream stream
     return driver().cuLaunchKernel(f, g[0], g[1], g[2], b.x, b.y, b.z, b.shared, s, p, e);
   };
   if (kernel == nullptr) return with_memory([&] { return part(grid, stream, params, extra); });
-  return launch(*kernel, {grid, stream, params, extra, nullptr}, part);
+  return launch(*kernel, {grid, stream, params, extra}, part);
 }
 
 // Attributes of a launch with which each slice is what the whole would be.
@@ -63,7 +59,7 @@ const char *whole_by_attributes(const CUlaunchConfig &c) {
 }
 
 CUresult launch_with_config(const CUlaunchConfig &config, CUstream stream, CUfunction f,
-                            void **params, void **extra) {
+                            void **params, void **extra, bool in_order = false) {
   auto part = [&](const slicing::Dim &g, CUstream s, void **p, void **e) {
     CUlaunchConfig c = config;
     c.gridDimX = g[0], c.gridDimY = g[1], c.gridDimZ = g[2], c.hStream = s;
@@ -72,7 +68,8 @@ CUresult launch_with_config(const CUlaunchConfig &config, CUstream stream, CUfun
   slicing::Dim grid{config.gridDimX, config.gridDimY, config.gridDimZ};
   Kernel *kernel = guest::kernel_of(f);
   if (kernel == nullptr) return with_memory([&] { return part(grid, stream, params, extra); });
-  return launch(*kernel, {grid, stream, params, extra, whole_by_attributes(config)}, part);
+  return launch(*kernel, {grid, stream, params, extra, whole_by_attributes(config), in_order},
+                part);
 }
 
 CUresult launch_cooperative(CUfunction f, slicing::Dim grid, Block b, CUstream stream,
@@ -96,6 +93,19 @@ CUresult refuse_if_changed(Id id, CUfunction f, CUresult (*real)(CUfunction, con
 }
 
 }  // namespace
+
+namespace guest {
+
+CUstream explicit_stream(CUstream stream, bool per_thread) {
+  if (stream != nullptr) return stream;
+  return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+CUresult launch_in_order(const CUlaunchConfig &config, CUfunction f, void **params, void **extra) {
+  return launch_with_config(config, config.hStream, f, params, extra, true);
+}
+
+}  // namespace guest
 
 CUresult guest_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                               unsigned by, unsigned bz, unsigned shared, CUstream stream,

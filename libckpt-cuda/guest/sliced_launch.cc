@@ -53,12 +53,6 @@ using slicing::Box;
 constexpr u32 kMeasureEvery = 16;  // launches of a kernel that is shorter than a slice
 constexpr std::chrono::microseconds kPoll{50}, kSpin{200};
 
-bool is_capturing(CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return driver().cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 enum class Wait : u8 { Done, Stalled, Failed };
 
 class SlicedLaunch {
@@ -295,17 +289,23 @@ const char *reason_for_whole(const Kernel &kernel, const LaunchRequest &request)
 
 }  // namespace
 
+bool is_capturing(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver().cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 CUresult launch_sliced(Kernel &kernel, const LaunchRequest &request, const void *self,
                        PartCall call) {
   ContextTools *tools = context_tools();
   const char *whole = reason_for_whole(kernel, request);
-  if (whole == nullptr && is_capturing(request.stream)) whole = "it is a part of a graph";
   if (whole != nullptr) name_whole(kernel, whole);
   if (tools == nullptr || !is_legal(request.grid) || is_capturing(request.stream)) {
     Arguments arguments(kernel, request.params, request.extra, request.grid);
     return call(self, request.grid, request.stream, arguments.params(), arguments.extra());
   }
-  StreamOrder order(*tools, request.stream);
+  std::optional<StreamOrder> order;
+  if (!request.in_order) order.emplace(*tools, request.stream);
   SlicedLaunch launch(kernel, request, *tools, self, call);
   return whole != nullptr || launch.shorter_than_slice() ? launch.run_whole() : launch.run();
 }

@@ -16,9 +16,13 @@ struct LaunchRequest {
   void **extra = nullptr;
   // Why this launch runs whole, whatever the kernel; null: no reason.
   const char *whole = nullptr;
+  // The caller holds the StreamOrder of the stream.
+  bool in_order = false;
 };
 using PartCall = CUresult (*)(const void *self, const slicing::Dim &grid, CUstream stream,
                               void **params, void **extra);
+
+bool is_capturing(CUstream stream);
 
 // The caller has passed the gate.
 CUresult launch_sliced(Kernel &kernel, const LaunchRequest &request, const void *self,

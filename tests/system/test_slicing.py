@@ -2,9 +2,11 @@
 """CUDA kernels in slices: the pass over PTX, equal results, and a checkpoint inside a kernel. On the
 software device. Skipped where there is no CUDA toolkit."""
 import json
+import math
 import pathlib
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -38,8 +40,11 @@ def output(cuda, source, *options, arguments=(), debug=False):
 
 
 def slices(log):
-    """The number of slices of each kernel, as the log tells."""
-    return {name: int(n) for name, n in re.findall(r"kernel (\S+): \d+ blocks in (\d+) slices", log)}
+    """The numbers of slices of each kernel's launches, as the log tells."""
+    found = {}
+    for name, n in re.findall(r"kernel (\S+): \d+ blocks in (\d+) slices", log):
+        found.setdefault(name, []).append(int(n))
+    return found
 
 
 def rewrite(path, folder):
@@ -126,9 +131,11 @@ def test_a_program_cannot_tell_slices_from_the_whole(cuda, size):
     assert sliced == expected
     if size == "7":
         found = slices(log)
-        assert found["_Z8all_axesPi"] == 21 and found["_Z9look_backPViS0_"] == 8  # 5x7x3 blocks, and 50
+        assert found["_Z8all_axesPi"] == [21, 8, 8]  # 5x7x3 blocks, and twice 4x4x2 in a graph
+        assert found["_Z9look_backPViS0_"] == [8]  # 50 blocks
+        assert found["_Z6stridePii"] == [3, 2, 3]  # 16, 8 in a graph, 20; 3 in a graph are one launch
     assert "kernel _Z10whole_gridPi runs whole, not in slices: it reads %envreg" in log
-    assert log.count("kernel _Z6stridePii runs whole, not in slices: it is a part of a graph") == 1
+    assert "a graph runs whole" not in log
 
 
 @pytest.mark.full
@@ -136,7 +143,7 @@ def test_a_program_cannot_tell_slices_from_the_whole(cuda, size):
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
                                     "differential.cu", "hopper.cu", "matrices.cu", "accesses.cu",
                                     "entries.cu", "linking.cc", "video.cc", "launches.cu", "barriers.cu", "slices.cu",
-                                    "partitions.cu"])
+                                    "partitions.cu", "graph_slices.cu", "softcuda_graphs.cu"])
 def test_every_program_in_slices(cuda, source, size):
     assert "PASSED" in output(cuda, source, f"--slice={size}")[0]
 
@@ -151,6 +158,34 @@ def test_a_guest_computes_the_same(cuda):
     assert output(cuda, "slices.cu", "--guest", "--fps=120")[0] == expected
 
 
+@pytest.mark.parametrize("size", [1000000, 12, 7, 1])
+def test_graphs_in_slices(cuda, size):
+    """All nodes of the graphs but those with memory of their own are launched one by one."""
+    expected, _ = output(cuda, "graph_slices.cu")
+    sliced, log = output(cuda, "graph_slices.cu", f"--slice={size}", debug=True)
+    assert sliced == expected and "PASSED" in sliced
+    assert log.count("a graph runs whole, not in slices: it allocates or frees memory") == 1
+    assert log.count("runs whole") == 1
+    assert log.count("nodes one by one") >= 40
+    if size < 50:
+        found = slices(log)
+        assert set(found["_Z3addPiPKi"]) == {math.ceil(50 / size)}  # only in graphs
+        assert set(found["_Z3mixPiii"]) == {math.ceil(blocks / size) for blocks in (50, 30, 31)}
+
+
+def test_graphs_of_a_guest(cuda):
+    expected, _ = output(cuda, "graph_slices.cu")
+    assert output(cuda, "graph_slices.cu", "--guest", "--fps=120")[0] == expected
+
+
+@pytest.mark.parametrize("source", ["remote_graphs.cu", "remote_captures.cu", "softcuda_graphs.cu"])
+def test_other_programs_with_graphs(cuda, source):
+    expected, _ = output(cuda, source)
+    sliced, log = output(cuda, source, "--slice=1", debug=True)
+    assert sliced == expected and "PASSED" in sliced
+    assert "nodes one by one" in log
+
+
 def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(cuda):
     options = ["--slice=1", "--guest-tuning=patience=300"]
     text, log = output(cuda, "barrier_by_hand.cu", *options)
@@ -162,11 +197,11 @@ def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(cuda):
     assert "PASSED" in text and not slices(log)
 
 
-def test_a_checkpoint_inside_a_kernel(cuda):
+@pytest.mark.parametrize("arguments", [[30000], [10000, 3, 5000, "graph"]])
+def test_a_checkpoint_inside_a_kernel(cuda, arguments):
     """With slices it does not wait for the end of the kernel, and the copy continues with the next slice."""
-    blocks = 30000
-    expected, _ = output(cuda, "long_kernel.cu", "--slice=10ms", arguments=[blocks])
-    job = cuda.start(blocks, options=["--slice=10ms"], source="long_kernel.cu", paused=False)
+    expected, _ = output(cuda, "long_kernel.cu", "--slice=10ms", arguments=arguments)
+    job = cuda.start(*arguments, options=["--slice=10ms"], source="long_kernel.cu", paused=False)
     job.wait_lines(1)
     dumped = cuda.tool("ckpt-dump", "--json", "-o", "image", str(job.pid))
     assert dumped.returncode == 0, dumped.stderr
@@ -177,6 +212,21 @@ def test_a_checkpoint_inside_a_kernel(cuda):
     copy = cuda.ckpt.restore("image")
     assert copy.wait() == 0, copy.error_text
     assert copy.lines[-2:] == expected.splitlines()[-2:]
+
+
+def test_a_suspended_graph_continues_with_the_next_slice(cuda):
+    arguments = [10000, 3, 5000, "graph"]
+    expected, _ = output(cuda, "long_kernel.cu", "--slice=10ms", arguments=arguments)
+    job = cuda.start(*arguments, options=["--slice=10ms"], source="long_kernel.cu", paused=False)
+    job.wait_lines(1)
+    suspended = cuda.suspend(job)
+    assert suspended.returncode == 0, suspended.stderr
+    # It stands still inside the graph, which would have ended by now.
+    time.sleep(1.5 * float(re.search(r"seconds ([\d.]+)", expected)[1]))
+    assert "hash" not in job.text
+    resumed = cuda.resume(job)
+    assert resumed.returncode == 0, resumed.stderr
+    assert job.wait() == 0 and job.lines[-2:] == expected.splitlines()[-2:]
 
 
 def test_a_checkpoint_of_a_guest(cuda):
