@@ -172,6 +172,7 @@ void note_executable(CUgraphExec exec, CUgraph graph, unsigned long long flags) 
   Executables &all = executables();
   std::lock_guard lock(all.mutex);
   ended = take_ended(all);
+  all.live.erase(exec);  // ended with its context, and the handle is used again
   if (mirror) all.live[exec] = std::make_shared<SlicedGraph>(std::move(mirror));
 }
 

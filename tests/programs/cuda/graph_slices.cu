@@ -3,8 +3,11 @@
 // Graphs of kernels with many blocks, of copies, fills, host functions, events and child graphs: made
 // by capture and node by node, changed in every way, and launched in several streams. The output is
 // the same whether the kernels run whole or in slices (ckpt-run --slice).
+#include <cooperative_groups.h>
 #include <cuda.h>
 
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -22,6 +25,21 @@ __global__ void mix(int *p, int times, int plus) {
 __global__ void add(int *to, const int *from) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   to[i] = to[i] * 7 + from[i];
+}
+
+// Needs all blocks on the device at once.
+__global__ void whole_grid(int *p) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+  int other = p[n - 1 - i];
+  cooperative_groups::this_grid().sync();
+  p[i] = p[i] * 3 + other;
+}
+// Between the two kernels of one graph, no other graph's may run.
+__global__ void take(int *owner, int id) {
+  if (threadIdx.x == 0) *owner = id;
+}
+__global__ void check(const int *owner, int id, int *errors) {
+  if (threadIdx.x == 0 && *owner != id) atomicAdd(errors, 1);
 }
 
 static int *new_ints() {
@@ -82,14 +100,18 @@ struct Mix {
 struct Counted {
   std::vector<int> values = std::vector<int>(kN);
   int calls = 0, step = 1;
+  bool released = false;
 };
+// Slow, so that what does not wait for it comes before it.
 static void count(void *data) {
   auto *c = static_cast<Counted *>(data);
+  std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  CHECK(!c->released);
   c->calls++;
   for (int &v : c->values) v += c->step;
 }
 
-// Two branches that meet again, with a host function whose result a copy brings to the device.
+// Two branches that meet again; then a host function, whose result a copy brings to the device.
 static cudaGraph_t record_branches(int *a, int *b, Counted *counted, int plus) {
   cudaStream_t s = new_stream(), t = new_stream();
   cudaEvent_t fork = new_event(), join = new_event();
@@ -99,12 +121,13 @@ static cudaGraph_t record_branches(int *a, int *b, Counted *counted, int plus) {
   CUDA(cudaEventRecord(fork, s));
   CUDA(cudaStreamWaitEvent(t, fork, 0));
   mix<<<kBlocks, kThreads, 0, t>>>(b, 5, plus + 1);
+  add<<<kBlocks / 2, kThreads, 0, t>>>(b, a);
   CUDA(cudaMemsetAsync(a + kN / 2, plus, kBytes / 4, s));
-  CUDA(cudaLaunchHostFunc(s, count, counted));
-  CUDA(cudaMemcpyAsync(a, counted->values.data(), kBytes / 8, cudaMemcpyHostToDevice, s));
   CUDA(cudaEventRecord(join, t));
   CUDA(cudaStreamWaitEvent(s, join, 0));
   add<<<kBlocks, kThreads, 0, s>>>(a, b);
+  CUDA(cudaLaunchHostFunc(s, count, counted));
+  CUDA(cudaMemcpyAsync(a, counted->values.data(), kBytes / 8, cudaMemcpyHostToDevice, s));
   CUDA(cudaStreamEndCapture(s, &g));
   CUDA(cudaStreamDestroy(s));
   CUDA(cudaStreamDestroy(t));
@@ -277,6 +300,53 @@ static void check_nodes() {
   CUDA(cudaFree(b));
 }
 
+// A kernel that runs whole among others that do not.
+static void check_cooperative() {
+  int *p = new_ints();
+  cudaStream_t s = new_stream();
+  cudaGraph_t g;
+  CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+  mix<<<kBlocks, kThreads, 0, s>>>(p, 3, 4);
+  void *arguments[] = {&p};
+  CUDA(cudaLaunchCooperativeKernel(whole_grid, dim3(2), dim3(kThreads), arguments, 0, s));
+  mix<<<kBlocks, kThreads, 0, s>>>(p, 5, 6);
+  CUDA(cudaStreamEndCapture(s, &g));
+  cudaGraphExec_t e = executable(g);
+  for (int i = 0; i < 3; i++) CUDA(cudaGraphLaunch(e, s));
+  report("with a cooperative launch", p);
+  CUDA(cudaGraphExecDestroy(e));
+  CUDA(cudaGraphDestroy(g));
+  CUDA(cudaFree(p));
+}
+
+// Two threads launch graphs into the same stream.
+static void check_threads() {
+  int *p = new_ints();
+  cudaStream_t s = new_stream();
+  cudaGraphExec_t graphs[2];
+  for (int id = 0; id < 2; id++) {
+    cudaGraph_t g;
+    CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    take<<<kBlocks, kThreads, 0, s>>>(p, id);
+    check<<<kBlocks, kThreads, 0, s>>>(p, id, p + 1);
+    CUDA(cudaStreamEndCapture(s, &g));
+    graphs[id] = executable(g);
+    CUDA(cudaGraphDestroy(g));
+  }
+  auto launch = [&](int id) {
+    for (int i = 0; i < 40; i++) CUDA(cudaGraphLaunch(graphs[id], s));
+  };
+  std::thread other(launch, 1);
+  launch(0);
+  other.join();
+  CUDA(cudaStreamSynchronize(s));
+  int errors = -1;
+  CUDA(cudaMemcpy(&errors, p + 1, sizeof errors, cudaMemcpyDefault));
+  CHECK(errors == 0);
+  for (cudaGraphExec_t e : graphs) CUDA(cudaGraphExecDestroy(e));
+  CUDA(cudaFree(p));
+}
+
 // What runs whole: memory of the graph; and what follows in other streams.
 static void check_whole() {
   int *p, *q = new_ints();
@@ -297,17 +367,15 @@ static void check_whole() {
   CUDA(cudaFree(q));
 }
 
-// The graph owns the numbers that its host function counts in, and its executable outlives it.
+// A graph keeps an object for its host function, and so does its executable, also while it ends.
 static void check_user_object() {
-  int *a = new_ints();
-  static int released = 0;
-  auto *counted = new Counted;
+  int *a = new_ints(), *b = new_ints();
+  static Counted counted;
   cudaUserObject_t object;
-  cudaGraph_t g = record_branches(a, a, counted, 1);
-  CUDA(cudaUserObjectCreate(&object, counted, [](void *data) {
-    delete static_cast<Counted *>(data);
-    released++;
-  }, 1, cudaUserObjectNoDestructorSync));
+  cudaGraph_t g = record_branches(a, b, &counted, 1);
+  CUDA(cudaUserObjectCreate(
+      &object, &counted, [](void *data) { static_cast<Counted *>(data)->released = true; }, 1,
+      cudaUserObjectNoDestructorSync));
   CUDA(cudaGraphRetainUserObject(g, object, 1, cudaGraphUserObjectMove));
   cudaGraphExec_t e = executable(g);
   CUDA(cudaGraphDestroy(g));
@@ -315,17 +383,21 @@ static void check_user_object() {
   for (int i = 0; i < 3; i++) CUDA(cudaGraphLaunch(e, s));
   CUDA(cudaGraphExecDestroy(e));
   report("user object", a);
-  g = record_branches(a, a, counted, 1);  // never launched
-  e = executable(g);
-  CHECK(released == 1);
+  CHECK(counted.calls == 3);
+  g = record_branches(a, b, &counted, 1);
+  e = executable(g);  // never launched
+  CHECK(counted.released);
   CUDA(cudaGraphExecDestroy(e));
   CUDA(cudaGraphDestroy(g));
   CUDA(cudaFree(a));
+  CUDA(cudaFree(b));
 }
 
 int main() {
   check_captured();
   check_nodes();
+  check_cooperative();
+  check_threads();
   check_whole();
   check_user_object();
   CUDA(cudaDeviceSynchronize());
