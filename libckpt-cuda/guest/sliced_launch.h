@@ -16,7 +16,7 @@ struct LaunchRequest {
   void **extra = nullptr;
   // Why this launch runs whole, whatever the kernel; null: no reason.
   const char *whole = nullptr;
-  // The caller holds the StreamOrder of the stream.
+  // It is a node of a graph, and the caller holds the StreamOrder of the stream.
   bool in_order = false;
 };
 using PartCall = CUresult (*)(const void *self, const slicing::Dim &grid, CUstream stream,

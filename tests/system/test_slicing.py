@@ -198,9 +198,11 @@ def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(cuda):
     assert "PASSED" in text and not slices(log)
 
 
-@pytest.mark.parametrize("arguments", [[30000], [10000, 3, 5000, "graph"]])
+@pytest.mark.parametrize("arguments", [[30000], [10000, 3, 5000, "graph"], [60, 500, 5000, "graph"],
+                                       [10, 3000, 5000, "graph"]])
 def test_a_checkpoint_inside_a_kernel(cuda, arguments):
-    """With slices it does not wait for the end of the kernel, and the copy continues with the next slice."""
+    """With slices it does not wait for the end of the kernel, and the copy continues with the next slice. It does not wait
+    for the end of a graph either, of long kernels, of two or three slices each, or of kernels shorter than a slice."""
     expected, _ = output(cuda, "long_kernel.cu", "--slice=10ms", arguments=arguments)
     job = cuda.start(*arguments, options=["--slice=10ms"], source="long_kernel.cu", paused=False)
     job.wait_lines(1)
