@@ -187,14 +187,15 @@ def test_other_programs_with_graphs(cuda, source):
     assert "nodes one by one" in log
 
 
-def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(cuda):
+@pytest.mark.parametrize("arguments", [[], ["graph"]])
+def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(cuda, arguments):
     options = ["--slice=1", "--guest-tuning=patience=300"]
-    text, log = output(cuda, "barrier_by_hand.cu", *options)
+    text, log = output(cuda, "barrier_by_hand.cu", *options, arguments=arguments)
     assert "PASSED" in text
     assert log.count("its blocks wait for later ones") == 1
     kept = pathlib.Path(cuda.ckpt.env["XDG_CACHE_HOME"]) / "ckpt" / "whole-kernels"
     assert len(kept.read_text().splitlines()) == 1
-    text, log = output(cuda, "barrier_by_hand.cu", *options, debug=True)
+    text, log = output(cuda, "barrier_by_hand.cu", *options, arguments=arguments, debug=True)
     assert "PASSED" in text and not slices(log)
 
 

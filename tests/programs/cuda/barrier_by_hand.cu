@@ -2,7 +2,9 @@
 //
 // A barrier across the grid that is made by hand: it needs all blocks on the device at once, as no
 // program may assume without a cooperative launch, and as some do. Prints how long each launch took.
+// barrier_by_hand graph: the launches are those of one graph.
 #include <chrono>
+#include <cstring>
 
 #include "check.h"
 
@@ -14,15 +16,31 @@ __global__ void barrier(volatile unsigned *count, int *out, unsigned round) {
   out[blockIdx.x] += round;
 }
 
-int main() {
+void run_in_graph(volatile unsigned *count, int *out, int blocks) {
+  cudaStream_t s;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  CUDA(cudaStreamCreate(&s));
+  CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+  for (unsigned round = 1; round <= 3; ++round) barrier<<<blocks, 32, 0, s>>>(count, out, round);
+  CUDA(cudaStreamEndCapture(s, &graph));
+  CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  CUDA(cudaGraphLaunch(exec, s));
+  CUDA(cudaStreamSynchronize(s));
+}
+
+int main(int argc, char **argv) {
   const int blocks = 2;  // as many as the software device can run at once
+  const bool in_graph = argc > 1 && std::strcmp(argv[1], "graph") == 0;
   unsigned *count;
   int *out;
   CUDA(cudaMalloc(&count, sizeof(unsigned)));
   CUDA(cudaMalloc(&out, blocks * sizeof(int)));
   CUDA(cudaMemset(count, 0, sizeof(unsigned)));
   CUDA(cudaMemset(out, 0, blocks * sizeof(int)));
-  for (unsigned round = 1; round <= 3; ++round) {
+  CUDA(cudaDeviceSynchronize());
+  if (in_graph) run_in_graph(count, out, blocks);
+  for (unsigned round = 1; !in_graph && round <= 3; ++round) {
     auto begin = std::chrono::steady_clock::now();
     barrier<<<blocks, 32>>>(count, out, round);
     CUDA(cudaDeviceSynchronize());
