@@ -29,6 +29,7 @@
 #include "libckpt-cuda/guest/sliced_graph.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <mutex>
 #include <optional>
@@ -61,10 +62,9 @@ class SlicedGraph {
     std::lock_guard lock(mutex_);
     plan_.reset();
     if (!mirror_) return;
-    if (mirror_->all_enabled())
-      mirror_ = GraphMirror::make(graph);
-    else
-      run_whole("it was updated while nodes were disabled");
+    if (!mirror_->all_enabled()) return run_whole("it was updated while nodes were disabled");
+    retire_mirror();
+    mirror_ = GraphMirror::make(graph);
   }
 
   // Null: the next launch is to run whole.
@@ -80,7 +80,8 @@ class SlicedGraph {
 
   CUresult wait_for_last_launch(CUstream stream) {
     std::lock_guard lock(mutex_);
-    return end_ ? driver().cuStreamWaitEvent(stream, end_->get(), 0) : CUDA_SUCCESS;
+    if (!end_ && old_.empty()) return CUDA_SUCCESS;
+    return driver().cuStreamWaitEvent(stream, (end_ ? *end_ : old_.back().end).get(), 0);
   }
 
   CUresult note_end(ContextTools &tools, CUstream stream) {
@@ -91,14 +92,34 @@ class SlicedGraph {
     return driver().cuEventRecord(end_->get(), stream);
   }
 
+  // Launches end in their order, so the last one tells.
   bool running() {
     std::lock_guard lock(mutex_);
-    return end_ && driver().cuEventQuery(end_->get()) == CUDA_ERROR_NOT_READY;
+    if (end_) return is_running(*end_);
+    return !old_.empty() && is_running(old_.back().end);
   }
 
  private:
+  // The mirror of launches that may still run. It holds the user objects of its graph, which host
+  // functions may use (CUDA programming guide, "CUDA User Objects"), so it must outlive them.
+  struct Old {
+    std::unique_ptr<GraphMirror> mirror;
+    PooledEvent end;
+  };
+
+  static bool is_running(const PooledEvent &end) {
+    return driver().cuEventQuery(end.get()) == CUDA_ERROR_NOT_READY;
+  }
+
   void run_whole(const char *why) {
     name_whole_graph(why);
+    retire_mirror();
+  }
+
+  void retire_mirror() {
+    while (!capturing() && !old_.empty() && !is_running(old_.front().end)) old_.pop_front();
+    if (end_) old_.push_back({std::move(mirror_), std::move(*end_)});
+    end_.reset();
     mirror_.reset();
   }
 
@@ -107,6 +128,7 @@ class SlicedGraph {
   std::shared_ptr<const GraphPlan> plan_;  // null after a change
   ContextTools *tools_ = nullptr;
   std::optional<PooledEvent> end_;  // of the last launch, in the context of tools_
+  std::deque<Old> old_;
 };
 
 using GraphPointer = std::shared_ptr<SlicedGraph>;
@@ -129,9 +151,8 @@ GraphPointer find(CUgraphExec exec) {
   return it == all.live.end() ? nullptr : it->second;
 }
 
-// The mirror holds the user objects of the graph, which host functions may use (CUDA programming
-// guide, "CUDA User Objects"): so it must outlive the launch. The caller drops what is returned
-// when it has left the mutex, because that may call functions of the program.
+// The caller drops what is returned when it has left the mutex, because that may call functions of
+// the program: the destructors of user objects.
 std::vector<GraphPointer> take_ended(Executables &all) {
   if (capturing()) return {};
   auto running =

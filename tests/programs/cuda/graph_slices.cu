@@ -158,7 +158,8 @@ static void check_captured() {
     CUDA(cudaGraphDestroy(g));
     CUDA(cudaGraphLaunch(e, streams[i % 3]));
   }
-  report("updated", a);
+  report("updated a", a);
+  report("updated b", b);
   CHECK(counted.calls == 21);
 
   // Into a stream that records: it becomes a child graph.
@@ -367,7 +368,8 @@ static void check_whole() {
   CUDA(cudaFree(q));
 }
 
-// A graph keeps an object for its host function, and so does its executable, also while it ends.
+// A graph keeps an object for its host function, and so does its executable, also while it gets another
+// one or ends.
 static void check_user_object() {
   int *a = new_ints(), *b = new_ints();
   static Counted counted;
@@ -381,9 +383,15 @@ static void check_user_object() {
   CUDA(cudaGraphDestroy(g));
   cudaStream_t s = new_stream();
   for (int i = 0; i < 3; i++) CUDA(cudaGraphLaunch(e, s));
+  Counted others;
+  g = record_branches(a, b, &others, 1);
+  cudaGraphExecUpdateResultInfo info{};
+  CUDA(cudaGraphExecUpdate(e, g, &info));
+  CUDA(cudaGraphDestroy(g));
+  CUDA(cudaGraphLaunch(e, new_stream()));
   CUDA(cudaGraphExecDestroy(e));
   report("user object", a);
-  CHECK(counted.calls == 3);
+  CHECK(counted.calls == 3 && others.calls == 1);
   g = record_branches(a, b, &counted, 1);
   e = executable(g);  // never launched
   CHECK(counted.released);
