@@ -12,7 +12,8 @@
 // the program is ordered on the device.
 //
 // Handles are virtual: a number that means the same as long as the program lives, whatever the
-// driver at the other end calls the object. The client chooses it (handles.h). Device addresses are
+// driver at the other end calls the object. The client chooses it (handles.h). Kernels find the
+// handle of a texture object in a cell of memory (client/handle_table.h). Device addresses are
 // the real ones, since kernels get them in structures that cannot be translated. The client chooses
 // where the arena lies that it cuts them from (Op::Arena).
 #pragma once
@@ -91,6 +92,10 @@ enum class Op : u16 {
   // {JitOptions, u32 n, n × {u32 type, u64 number of a part, str name, JitOptions}} -> {JitAnswer,
   // blob}: the device linker
   Link,
+  // {u64 cell, as MakeTexture} -> {u64 cell}: the object's handle is written to the cell, an
+  // address of 8 bytes in the arena
+  MakeTextureAt,
+  EndTextureAt,  // {u8 1: a surface, u64 cell}
   Last,
 };
 

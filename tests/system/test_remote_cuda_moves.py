@@ -3,12 +3,13 @@
 import os
 import random
 import signal
+import subprocess
 import time
 
 import pytest
 
 from conftest import tree_of, wait_for
-from cuda_programs import NVCC, RUN, make, numba  # noqa: F401 (fixtures)
+from cuda_programs import NVCC, RUN, SOURCES, make, numba  # noqa: F401 (fixtures)
 from test_remote import Server, command
 from test_remote_cuda import Here, Nodes
 from toolkit import WHY_NOT
@@ -27,12 +28,12 @@ def nodes(ckpt, make):  # noqa: F811
 class Moved:
     """remote_moves.cu, or another program that makes as many steps as it may."""
 
-    def __init__(self, nodes, *arguments, flags=(), source="remote_moves.cu"):
+    def __init__(self, nodes, *arguments, flags=(), source="remote_moves.cu", steps=(10,)):
         self.nodes = nodes
         self.steps = 0
         self.limit = nodes.ckpt.folder / "steps"
         self.allow(1)
-        self.job = nodes.start(source, 10, *arguments, device=nodes.device(), flags=flags)
+        self.job = nodes.start(source, *steps, *arguments, device=nodes.device(), flags=flags)
         self.job.wait_text("step 1\n")
 
     def allow(self, steps):
@@ -136,16 +137,82 @@ def test_memory_of_host_and_device_moves(nodes):
     moved.finish(here)
 
 
-def test_arrays_and_textures_stay_where_they_are(nodes):
-    """Refused before anything is touched. Without them the program moves."""
-    moved = Moved(nodes, source="remote_arrays.cu")
-    code, errors = moved.call("ckpt-dump", "--suspend")
-    assert code == 1 and "it has CUDA arrays" in errors
+@pytest.mark.parametrize("flags", [(), ("-rdc=true",)], ids=["plain", "rdc"])
+def test_arrays_textures_and_surfaces_move(nodes, flags):
+    """In place to another device and to another chip, over TLS, and as an image. Handles are in parameters, constants,
+    device memory and a graph."""
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    moved = Moved(nodes, source="remote_textures.cu", flags=flags)
+    moved.move("cuda:1")
     moved.step()
+    moved.move(f"remote:{older.tls}/cuda:1")
+    moved.step()
+    moved.move("cuda:0")  # remote to local
+    moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image", "--leave-running")
+    moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image2")
+    assert moved.job.wait() == 85
+    here = nodes.ckpt.restore("image2", "--device", nodes.device())
+    moved.step(here)
+    moved.finish(here)
+
+
+def test_arrays_and_textures_that_come_and_go_move(nodes):
+    """Two arrays, then a texture, then neither."""
+    moved = Moved(nodes, source="remote_arrays.cu")
+    for device in ("cuda:1", nodes.device(), "cuda:0"):
+        moved.move(device)
+        moved.step() if moved.steps < 3 else None
+    moved.finish()
+
+
+def code_of_files(nodes):
+    """What remote_opaque.cu loads: a fat binary with an old cubin and newer PTX, and a cubin."""
+    mixed, cubin = nodes.ckpt.folder / "mixed.fatbin", nodes.ckpt.folder / "plain.cubin"
+    common = [NVCC, "-DCODE", str(SOURCES / "remote_opaque.cu")]
+    for command in ([*common, "-fatbin", "-gencode", "arch=compute_75,code=sm_75", "-gencode",
+                     "arch=compute_80,code=compute_80", "-o", str(mixed)],
+                    [*common, "-cubin", "-arch=sm_90", "-o", str(cubin)]):
+        subprocess.run(command, check=True, timeout=200)
+    return mixed, cubin
+
+
+@pytest.mark.parametrize("flags", [(), ("-G",)], ids=["plain", "debug"])
+def test_textures_beside_code_without_ptx(nodes, flags):
+    """Before a texture exists, such code keeps the program where it is. Afterwards a cubin with newer PTX is left out,
+    and one without PTX is refused by name."""
+    moved = Moved(nodes, *code_of_files(nodes), source="remote_opaque.cu", steps=(), flags=flags)
     code, errors = moved.call("ckpt-dump", "--suspend")
-    assert code == 1 and "it has texture or surface objects" in errors
+    assert code == 1 and 'because the code with the kernel "add" may use them' in errors, errors
     moved.step()
     moved.move("cuda:1")
+    moved.step()
+    moved.move(nodes.device())
+    moved.finish()
+    assert 'the code with the kernel "add" is refused' in moved.job.error_text
+    assert "compute_NN" in moved.job.error_text
+
+
+def test_a_library_without_ptx_keeps_the_drivers_handles(nodes):
+    """Though the runtime has not loaded its code: a program of cubins makes its textures before its first kernel. With
+    PTX in the library, the program moves."""
+    library = nodes.make("plugin.cu", "-gencode", "arch=compute_90,code=sm_90")
+    moved = Moved(nodes, library, source="remote_opaque.cu", steps=())
+    code, errors = moved.call("ckpt-dump", "--suspend")
+    assert code == 1 and f"because the device code of {library} may use them" in errors, errors
+    moved.finish()
+    moved = Moved(nodes, nodes.make("plugin.cu"), source="remote_opaque.cu", steps=())
+    moved.move("cuda:1")
+    moved.finish()
+
+
+def test_textures_may_keep_the_drivers_handles(nodes):
+    """The code is then loaded as it is, with any cubins."""
+    nodes.ckpt.env["CKPT_CUDA_TEXTURES"] = "driver"
+    moved = Moved(nodes, source="remote_textures.cu")
+    code, errors = moved.call("ckpt-dump", "--suspend")
+    assert code == 1 and "as CKPT_CUDA_TEXTURES says" in errors, errors
     moved.finish()
 
 

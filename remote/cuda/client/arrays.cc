@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/arrays.h"
 
-#include "remote/cuda/array_format.h"
 #include "remote/cuda/client/copies.h"
-#include "remote/cuda/client/textures.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -76,12 +74,13 @@ CUresult copy_row(const End &to, const End &from, size_t bytes, Order order) {
 
 bool is_array(u64 number) { return kind_of(number) == Kind::Array && ledger().lives(number); }
 
-std::string array_obstacle() {
-  if (!ledger().objects(Kind::Array).empty())
-    return "it has CUDA arrays, which are not moved to another driver";
-  if (has_textures())
-    return "it has texture or surface objects, of which another driver makes other ones";
-  return {};
+std::vector<LiveArray> live_arrays() {
+  std::vector<LiveArray> all;
+  std::lock_guard lock(table().mutex);
+  for (const Ledger::Object &o : ledger().objects(Kind::Array))
+    if (auto found = table().all.find(o.number); found != table().all.end())
+      all.push_back({o.number, o.call.context, ArrayShape(found->second)});
+  return all;
 }
 
 CUresult entry_cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {

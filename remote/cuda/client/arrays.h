@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays, and texture and surface objects. Kernels get an object as the driver made it, so it
-// cannot be made again elsewhere: a program with such objects, or with arrays, does not move.
+// Arrays. They are made again on another server as other objects are; what they hold is moved like
+// device memory (contents.cc).
 #pragma once
 
+#include "remote/cuda/array_boxes.h"
 #include "remote/cuda/client/client.h"
 
 namespace ckpt::remote::cuda {
 
 // Whether the array lives.
 bool is_array(u64 number);
-// Why the program cannot be moved; empty: nothing here is in the way.
-std::string array_obstacle();
+struct LiveArray {
+  u64 number, context;
+  ArrayShape shape;
+};
+std::vector<LiveArray> live_arrays();
 
 }  // namespace ckpt::remote::cuda

@@ -9,6 +9,7 @@
 #include "fatbin/image.h"
 #include "remote/cuda/client/client.h"
 #include "remote/cuda/client/device_linker.h"
+#include "remote/cuda/client/handle_table.h"
 #include "remote/cuda/client/memory.h"
 #include "remote/cuda/client/placed_code.h"
 #include "remote/cuda/jit_options.h"
@@ -47,14 +48,10 @@ CUresult load_parts(const std::shared_ptr<const LoadedCode> &code, const Wanted 
   return e;
 }
 
-// Loads the code with its variables in the arena. An error says why they stay where the driver
-// places them; the caller then loads the code as it is. `taken_function`: see LoadedCode.
-Result<> load_placed(const fatbin::Image &image, const Wanted &wanted,
-                     std::string &taken_function) {
-  CKPT_TRY(FixedVariables variables, FixedVariables::find(image));
-  taken_function = variables.taken_function();
-  const char *why_left = "its value contains an address that the driver chooses";
-  if (variables.bytes() == 0) return fail("{}", why_left);
+// Loads the code from its PTX, with its variables in the arena, and handles looked up. An error
+// says why not. `why_left`: why variables stay where the driver places them.
+Result<> load_rewritten(const fatbin::Image &image, const FixedVariables &variables,
+                        const Wanted &wanted, const std::string &why_left) {
   CKPT_TRY(FixedCode fixed, place_code(variables, wanted.number));
   std::vector<CodePart> parts;
   for (const Bytes &part : fixed.parts) {
@@ -63,14 +60,49 @@ Result<> load_placed(const fatbin::Image &image, const Wanted &wanted,
   }
   CUresult e = CUDA_ERROR_INVALID_IMAGE;
   if (parts.size() == fixed.parts.size())
-    e = load_parts(
-        std::make_shared<LoadedCode>(image.form(), std::move(parts), why_left, taken_function),
-        wanted);
+    e = load_parts(std::make_shared<LoadedCode>(image.form(), std::move(parts), why_left,
+                                                variables.taken_function()),
+                   wanted);
   if (e != CUDA_SUCCESS) {
     end_placed_code(wanted.number);
     return device_failure("the driver does not take its PTX", e);
   }
   return {};
+}
+
+// As load_rewritten(), if there is a reason to. If variables are in the way, without them. `why`:
+// why variables stay where the driver places them.
+bool load_better(const fatbin::Image &image, FixedVariables &variables, const Wanted &wanted,
+                 std::string &why) {
+  why = "its value contains an address that the driver chooses";
+  bool handles = variables.uses_textures() && handles_are_cells();
+  if (variables.bytes() > 0) {
+    Result<> r = load_rewritten(image, variables, wanted, why);
+    if (r) return true;
+    why = r.error().what;
+    variables.leave_all();
+  }
+  // Cubins without PTX are left out where they could not be admitted.
+  handles |= !variables.covers_cubins() && has_cells();
+  return handles && load_rewritten(image, variables, wanted, why);
+}
+
+CUresult refuse_opaque(const LoadedCode &code) {
+  return refuse(fmt::format("the code with the kernel \"{}\"", code.needs().kernel).c_str(),
+                "it has no PTX that ckpt could change, and the program has texture or surface "
+                "objects, whose handles only changed code knows. Build it with nvcc -gencode "
+                "arch=compute_NN,code=compute_NN for each architecture, or start the program with "
+                "CKPT_CUDA_TEXTURES=driver; it cannot be moved then");
+}
+
+// `opaque`: see handle_table.h.
+CUresult load_as_it_is(const std::shared_ptr<const LoadedCode> &code, const Wanted &wanted,
+                       bool opaque) {
+  opaque &= handles_are_cells();
+  if (opaque && !admit_opaque(wanted.number)) return refuse_opaque(*code);
+  CUresult e = load_parts(code, wanted);
+  if (e != CUDA_SUCCESS) forget_opaque(wanted.number);
+  return e;
 }
 
 CUresult load_image(const fatbin::Image &image, const Wanted &wanted) {
@@ -80,12 +112,13 @@ CUresult load_image(const fatbin::Image &image, const Wanted &wanted) {
       return refuse("a fat binary of more than 64 MiB", "it does not fit into one message");
     parts.push_back(keep_part(view(reinterpret_cast<const void *>(c.at), c.bytes)));
   }
-  std::string taken_function;
-  Result<> placed = load_placed(image, wanted, taken_function);
-  if (placed) return CUDA_SUCCESS;
-  return load_parts(std::make_shared<LoadedCode>(image.form(), std::move(parts),
-                                                 placed.error().what, taken_function),
-                    wanted);
+  Result<FixedVariables> variables = FixedVariables::find(image);
+  std::string why = variables ? "" : variables.error().what;
+  if (variables && load_better(image, *variables, wanted, why)) return CUDA_SUCCESS;
+  bool opaque = !variables || variables->uses_textures() || !variables->covers_cubins();
+  std::string taken = variables ? variables->taken_function() : "";
+  return load_as_it_is(std::make_shared<LoadedCode>(image.form(), std::move(parts), why, taken),
+                       wanted, opaque);
 }
 
 CUresult load(const void *code, const Wanted &wanted) {

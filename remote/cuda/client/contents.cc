@@ -3,15 +3,19 @@
 
 #include <algorithm>
 
+#include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/copies.h"
 #include "remote/cuda/client/memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
 
+constexpr u64 kBoxBytes = 16u << 20;  // of one call
+
 struct Range {
   std::string region;
   u64 context, address, bytes;
+  std::optional<LiveArray> array = {};  // then without an address
 };
 
 std::vector<Range> ranges() {
@@ -19,6 +23,8 @@ std::vector<Range> ranges() {
   for (const Memory::Block &b : memory().blocks())
     if (!b.excluded && b.context != 0)
       all.push_back({fmt::format("mem-{:x}", b.base), b.context, b.base, b.bytes});
+  for (const LiveArray &a : live_arrays())
+    all.push_back({fmt::format("array-{:x}", a.number), a.context, 0, a.shape.bytes(), a});
   return all;
 }
 
@@ -59,6 +65,40 @@ class Slots {
   u64 at_ = 0;
 };
 
+CUresult read_memory(const Range &r, const Link::TakeData &take) {
+  Writer w;
+  w.put(r.address).put(r.bytes).put(u64{0});
+  return link().ask(number(Op::Read), r.context, {w.bytes()}, take);
+}
+
+CUresult read_array(const Range &r, const Link::TakeData &take) {
+  CUresult e = CUDA_SUCCESS;
+  for (u64 at = 0; at < r.bytes; at += kBoxBytes)
+    for_each_box(r.array->shape, r.array->number, at, std::min(at + kBoxBytes, r.bytes),
+                 [&](const Box &b) {
+                   Writer w;
+                   w.raw(&b, sizeof b).put(u64{0});
+                   if (e == CUDA_SUCCESS)
+                     e = link().ask(number(Op::ReadBox), r.context, {w.bytes()}, take);
+                 });
+  return e;
+}
+
+// One way, as send_bytes().
+Result<> send_to_array(const Range &r, u64 offset, ByteView bytes) {
+  if (offset % r.array->shape.element_bytes != 0 ||
+      bytes.size() % r.array->shape.element_bytes != 0)
+    return fail("the image holds parts of elements of the array \"{}\"", r.region);
+  for_each_box(r.array->shape, r.array->number, offset, offset + bytes.size(), [&](const Box &b) {
+    Writer w;
+    w.raw(&b, sizeof b).put(u64{0}).put(u8{1});
+    u64 n = b.slice * b.depth;
+    link().send(number(Op::WriteBox), r.context, {w.bytes(), bytes.first(n)});
+    bytes = bytes.subspan(n);
+  });
+  return {};
+}
+
 // The connection ends if the image cannot take the bytes that are on their way; so its error is
 // kept, and the rest is received.
 Result<> save_range(const Range &r, agent::Sink &sink) {
@@ -72,9 +112,7 @@ Result<> save_range(const Range &r, agent::Sink &sink) {
     if (stored) stored = slots.add(bytes);
     return {};
   };
-  Writer w;
-  w.put(r.address).put(r.bytes).put(u64{0});
-  CUresult e = link().ask(number(Op::Read), r.context, {w.bytes()}, take);
+  CUresult e = r.array ? read_array(r, take) : read_memory(r, take);
   if (e != CUDA_SUCCESS) return device_failure("cannot read device memory", e);
   CKPT_CHECK(stored);
   if (received != r.bytes) return fail("the device's server sent too few bytes");
@@ -113,7 +151,11 @@ Result<> load_contents(agent::Source &source) {
       return fail("the image holds region \"{}\", which does not exist in this program",
                   piece.region);
     const Range &r = found->second;
-    send_bytes(r.address + piece.offset, view(piece.slot.data, piece.bytes), r.context);
+    ByteView bytes = view(piece.slot.data, piece.bytes);
+    if (r.array)
+      CKPT_CHECK(send_to_array(r, piece.offset, bytes));
+    else
+      send_bytes(r.address + piece.offset, bytes, r.context);
     CKPT_CHECK(source.release(piece.slot));
   }
   return wait_for_writes();

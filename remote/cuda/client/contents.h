@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What device memory holds: the parts of the arena. With the gate closed, and from one thread.
+// What device memory holds: the parts of the arena, and arrays. With the gate closed, and from one
+// thread.
 #pragma once
 
 #include "agent/participant/participant.h"

@@ -69,8 +69,25 @@ CUresult Memory::open_arena() {
   }
   arena_ = base;
   arena_bytes_ = kArenaBytes;
-  free_ = Spans(base, kArenaBytes);
+  free_ = Spans(base + kHandleBytes, kArenaBytes - kHandleBytes);
   return CUDA_SUCCESS;
+}
+
+CUresult Memory::handle_range(u64 &base) {
+  std::lock_guard lock(mutex_);
+  CUresult e = arena_ == 0 ? open_arena() : CUDA_SUCCESS;
+  base = arena_;
+  return e;
+}
+
+CUresult Memory::map_cells(CUdevice device, u64 &base) {
+  std::lock_guard lock(mutex_);
+  base = arena_ + cells_.size() * kCellBlockBytes;
+  if (arena_ == 0 || base - arena_ >= kHandleBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  Writer w;
+  CUresult e = ask(Op::Map, w.put(base).put(kCellBlockBytes).put(i32{device}));
+  if (e == CUDA_SUCCESS) cells_.push_back({base, kCellBlockBytes, 0, device, true});
+  return e;
 }
 
 CUresult Memory::take_addresses(u64 bytes, u64 &base) {
@@ -231,6 +248,7 @@ std::vector<Memory::Block> Memory::blocks() const {
       all.push_back(
           {base, reserved(a.bytes), a.context, a.device, a.excluded || a.sharing != Sharing::None});
   for (const auto &[owner, blocks] : of_code_) all.insert(all.end(), blocks.begin(), blocks.end());
+  all.insert(all.end(), cells_.begin(), cells_.end());
   return all;
 }
 

@@ -49,6 +49,11 @@ class Memory {
                              u64 &base);
   void release_of_code(u64 owner);
   void set_context_of_code(u64 owner, u64 context);
+  // The addresses of the handle table (handle_table.h), and a part of it with memory behind it, for
+  // objects of a device.
+  CUresult handle_range(u64 &base);
+  CUresult map_cells(CUdevice device, u64 &base);
+  static constexpr u64 kHandleBytes = 64u << 20, kCellBlockBytes = 2u << 20;
   // A variable of the code `owner`, of which the program has got the address.
   void add_placed(u64 base, u64 bytes, u64 context, u64 owner, Sharing sharing);
   void forget_of(u64 owner);
@@ -64,7 +69,7 @@ class Memory {
   // The parts of the arena with physical memory behind them.
   struct Block {
     u64 base, bytes;
-    u64 context;  // 0: variables of a library that no context has used
+    u64 context;  // 0: variables of a library that no context has used, or cells
     CUdevice device;
     bool excluded;
   };
@@ -82,8 +87,9 @@ class Memory {
   void give(const Allocation &a);
 
   mutable std::mutex mutex_;
-  u64 arena_ = 0, arena_bytes_ = 0;
-  Spans free_;  // of the arena
+  u64 arena_ = 0, arena_bytes_ = 0;  // the handle table is at its beginning
+  Spans free_;                       // of the arena
+  std::vector<Block> cells_;
   // Blocks with small allocations, by address.
   std::map<std::pair<u64, Sharing>, std::map<u64, Spans>> small_;  // by context
   std::map<u64, Allocation> all_;

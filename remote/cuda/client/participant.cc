@@ -10,7 +10,6 @@
 
 #include "agent/participant/participant.h"
 #include "common/base/log.h"
-#include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/contents.h"
 #include "remote/cuda/client/event_times.h"
 #include "remote/cuda/client/gate.h"
@@ -18,6 +17,7 @@
 #include "remote/cuda/client/replay.h"
 #include "remote/cuda/client/requirements.h"
 #include "remote/cuda/client/shared_memory.h"
+#include "remote/cuda/client/textures.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -33,7 +33,7 @@ std::string own_path() {
 }
 
 void append_obstacles(std::vector<std::string> &blockers) {
-  if (std::string obstacle = array_obstacle(); !obstacle.empty())
+  if (std::string obstacle = texture_obstacle(); !obstacle.empty())
     blockers.push_back(std::move(obstacle));
   for (const Ledger::Object &o : ledger().objects()) {
     if (!o.code || o.code->needs().obstacle.empty()) continue;

@@ -4,7 +4,9 @@
 #include <atomic>
 
 #include "remote/cuda/client/copies.h"
+#include "remote/cuda/client/handle_table.h"
 #include "remote/cuda/client/shared_memory.h"
+#include "remote/cuda/client/textures.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -59,24 +61,40 @@ Result<CUdevice> device_of_library() {
   return 0;
 }
 
-}  // namespace
-
-Result<FixedCode> place_code(const FixedVariables &variables, u64 owner) {
-  PlacedCode code{.constant_bytes = variables.constant_bytes(), .places = variables.places()};
+// Takes the addresses for the variables, if there are any.
+Result<> allocate(PlacedCode &code, u64 owner) {
+  if (code.bytes == 0) return {};
   if (kind_of(owner) == Kind::Library) {
     CKPT_TRY(code.device, device_of_library());
   } else {
     code.context = current_context();
     code.device = ledger().device_of(code.context).value_or(0);
   }
-  code.bytes = variables.bytes();
-  code.managed_begin = variables.managed_begin();
   CUresult e =
       memory().allocate_for_code(owner, code.managed_begin, code.bytes - code.managed_begin,
                                  code.device, code.context, code.base);
   if (e != CUDA_SUCCESS) return device_failure("there is no device memory for its variables", e);
-  Result<FixedCode> fixed = variables.at(code.base);
-  if (fixed) {
+  return {};
+}
+
+Result<HandleRange> handles_of(const FixedVariables &variables) {
+  HandleRange handles;
+  if (!variables.uses_textures() || !handles_are_cells()) return handles;
+  if (CUresult e = handle_range(handles); e != CUDA_SUCCESS)
+    return device_failure("there are no addresses for its handles of textures", e);
+  return handles;
+}
+
+}  // namespace
+
+Result<FixedCode> place_code(const FixedVariables &variables, u64 owner) {
+  PlacedCode code{.constant_bytes = variables.constant_bytes(), .places = variables.places()};
+  code.bytes = variables.bytes();
+  code.managed_begin = variables.managed_begin();
+  CKPT_TRY(HandleRange handles, handles_of(variables));
+  CKPT_CHECK(allocate(code, owner));
+  Result<FixedCode> fixed = variables.at(code.base, handles);
+  if (fixed && code.bytes > 0) {
     code.initial = std::move(fixed->initial);
     Table &t = table();
     std::lock_guard lock(t.mutex);
@@ -102,6 +120,8 @@ void end_placed_code(u64 owner) {
 void code_ended(u64 number) {
   memory().forget_of(number);
   end_placed_code(number);
+  forget_opaque(number);
+  texture_ended(number);
 }
 
 std::optional<PlacedVariable> placed_variable(u64 owner, std::string_view name) {

@@ -17,9 +17,9 @@ struct PlacedVariable {
   bool managed;
 };
 
-// Allocates memory for the variables, and returns the code that names their addresses. `owner` is
-// the number of the module or library. The caller calls end_placed_code() if the code is not
-// loaded.
+// Allocates memory for the variables, and returns the code that names their addresses and looks up
+// the handles of textures (handle_table.h). `owner` is the number of the module or library. The
+// caller calls end_placed_code() if the code is not loaded.
 Result<FixedCode> place_code(const FixedVariables &variables, u64 owner);
 void end_placed_code(u64 owner);
 

@@ -6,6 +6,7 @@
 
 #include "common/api/cuda_table.h"
 #include "remote/cuda/client/client.h"
+#include "remote/cuda/client/textures.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -19,7 +20,9 @@ constexpr auto kFunctionNames = [] {
 }();
 
 const char *name_of(u16 op) {
-  if (op == static_cast<u16>(Op::Load)) return "the code";
+  if (op == number(Op::Load)) return "the code";
+  if (op == number(Op::MakeArray)) return "making an array";
+  if (op == number(Op::MakeTextureAt)) return "making a texture or surface object";
   const char *name = op < kFunctionNames.size() ? kFunctionNames[op] : nullptr;
   return name ? name : "a call";
 }
@@ -39,6 +42,7 @@ CUresult send_again(const Ledger::Object &o, Bytes &reply) {
 }
 
 Result<> make_object(const Ledger::Object &o) {
+  if (o.call.op == number(Op::MakeTextureAt) && !texture_can_be_made(o.number)) return {};
   for (unsigned i = 0; i < o.times; i++) {
     Bytes reply;
     if (CUresult e = send_again(o, reply); e != CUDA_SUCCESS) return cannot_repeat(o, e);

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/memory.h"
 
 namespace ckpt::remote::cuda {
@@ -35,6 +36,8 @@ KnownDevice read_device(CUdevice device) {
     d.used = d.used || ledger().device_of(c.number) == device;
   for (const Memory::Block &b : memory().blocks())
     if (b.device == device) d.bytes += b.bytes;
+  for (const LiveArray &a : live_arrays())
+    if (ledger().device_of(a.context) == device) d.bytes += a.shape.bytes();
   return d;
 }
 

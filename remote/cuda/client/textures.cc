@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texture and surface objects. The program gets the driver's own value, because it passes it to
-// kernels, perhaps inside of structures.
+// Texture and surface objects. handle_table.h says what the program gets as their handles.
 #include "remote/cuda/client/textures.h"
 
 #include <map>
 
-#include "remote/cuda/client/client.h"
+#include "remote/cuda/client/arrays.h"
+#include "remote/cuda/client/handle_table.h"
+#include "remote/cuda/client/memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -17,6 +18,7 @@ struct Texture {
   CUDA_TEXTURE_DESC texture{};
   CUDA_RESOURCE_VIEW_DESC view{};
   bool viewed = false;
+  bool missing = false;  // on this server, as what it shows had ended before the move
 };
 using Key = std::pair<bool, u64>;  // true: a surface; the object
 
@@ -35,33 +37,84 @@ void put_optional(Writer &w, const T *value) {
   if (value) w.raw(value, sizeof *value);
 }
 
-CUresult make(bool surface, const CUDA_RESOURCE_DESC *r, const CUDA_TEXTURE_DESC *t,
-              const CUDA_RESOURCE_VIEW_DESC *v, unsigned long long *out) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  if (!out || !r || (!surface && !t)) return CUDA_ERROR_INVALID_VALUE;
-  if (r->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
-    return refuse("a texture of a mipmapped array", "such arrays are not carried to other nodes");
+// What the program asks for, as both calls have it.
+struct Wanted {
+  bool surface;
+  const CUDA_RESOURCE_DESC *resource;
+  const CUDA_TEXTURE_DESC *texture;
+  const CUDA_RESOURCE_VIEW_DESC *view;
+
+  void put(Writer &w) const {
+    w.put(u8{surface}).raw(resource, sizeof *resource);
+    put_optional(w, texture);
+    put_optional(w, view);
+  }
+  Texture noted() const {
+    return {current_context(), *resource, texture ? *texture : CUDA_TEXTURE_DESC{},
+            view ? *view : CUDA_RESOURCE_VIEW_DESC{}, view != nullptr};
+  }
+};
+
+CUresult make_with_cell(const Wanted &wanted, u64 cell) {
   Writer w;
-  w.put(u8{surface}).raw(r, sizeof *r);
-  put_optional(w, t);
-  put_optional(w, v);
+  wanted.put(w.put(cell));
   Bytes reply;
-  if (CUresult e = ask(Op::MakeTexture, w, &reply); e != CUDA_SUCCESS) return e;
-  Texture made{current_context(), *r, t ? *t : CUDA_TEXTURE_DESC{},
-               v ? *v : CUDA_RESOURCE_VIEW_DESC{}, v != nullptr};
-  *out = Reader(reply).get<u64>();
+  CUresult e = ask(Op::MakeTextureAt, w, &reply);
+  if (e == CUDA_SUCCESS && Reader(reply).get<u64>() != cell) e = link().malformed();
+  if (e != CUDA_SUCCESS) return give_cell(cell), e;
+  u64 context = current_context();
+  ledger().add(cell, context, {number(Op::MakeTextureAt), context, w.take()});
+  return e;
+}
+
+CUresult make_with_drivers_handle(const Wanted &wanted, u64 &handle) {
+  Writer w;
+  wanted.put(w);
+  Bytes reply;
+  CUresult e = ask(Op::MakeTexture, w, &reply);
+  if (e == CUDA_SUCCESS) handle = Reader(reply).get<u64>();
+  if (e != CUDA_SUCCESS || !is_cell(handle)) return e;
+  (void)ask(Op::EndTexture, Writer().put(u8{wanted.surface}).put(handle));
+  return refuse("a texture object", "the driver's handle is an address of the handle table");
+}
+
+CUresult make(const Wanted &wanted, unsigned long long *out) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!out || !wanted.resource || (!wanted.surface && !wanted.texture))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (wanted.resource->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+    return refuse("a texture of a mipmapped array", "such arrays are not carried to other nodes");
+  u64 handle = 0;
+  if (CUresult e = take_cell(handle); e != CUDA_SUCCESS) return e;
+  CUresult e = handle ? make_with_cell(wanted, handle) : make_with_drivers_handle(wanted, handle);
+  if (e != CUDA_SUCCESS) return e;
   std::lock_guard lock(table().mutex);
-  table().all[{surface, *out}] = made;
+  table().all[{wanted.surface, handle}] = wanted.noted();
+  *out = handle;
   return CUDA_SUCCESS;
+}
+
+// Whether the program has the object here, and whether the server has it.
+bool find(bool surface, u64 object, bool &missing) {
+  std::lock_guard lock(table().mutex);
+  auto found = table().all.find({surface, object});
+  if (found == table().all.end()) return false;
+  missing = found->second.missing;
+  return true;
 }
 
 CUresult end(bool surface, u64 object) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  Writer w;
-  CUresult e = ask(Op::EndTexture, w.put(u8{surface}).put(object));
+  bool missing = false;
+  if (!find(surface, object, missing)) return CUDA_ERROR_INVALID_VALUE;
+  Op op = is_cell(object) ? Op::EndTextureAt : Op::EndTexture;
+  CUresult e = missing ? CUDA_SUCCESS : ask(op, Writer().put(u8{surface}).put(object));
   if (e != CUDA_SUCCESS) return e;
-  std::lock_guard lock(table().mutex);
-  table().all.erase({surface, object});
+  {
+    std::lock_guard lock(table().mutex);
+    table().all.erase({surface, object});
+  }
+  if (is_cell(object)) object_ended(object);
   return e;
 }
 
@@ -82,18 +135,58 @@ CUresult resource_of(bool surface, CUDA_RESOURCE_DESC *out, u64 object) {
   });
 }
 
+// Programs free an array first and its texture later.
+bool is_there(const CUDA_RESOURCE_DESC &r) {
+  if (r.resType == CU_RESOURCE_TYPE_ARRAY) return is_array(number_of(r.res.array.hArray));
+  bool linear = r.resType == CU_RESOURCE_TYPE_LINEAR;
+  return memory().find(linear ? r.res.linear.devPtr : r.res.pitch2D.devPtr).has_value();
+}
+
 }  // namespace
 
-// Those of a context that has ended have ended with it.
-bool has_textures() {
+bool texture_can_be_made(u64 cell) {
   std::lock_guard lock(table().mutex);
-  std::erase_if(table().all, [](const auto &t) { return !ledger().lives(t.second.context); });
-  return !table().all.empty();
+  for (bool surface : {false, true}) {
+    auto found = table().all.find({surface, cell});
+    if (found == table().all.end()) continue;
+    found->second.missing = !is_there(found->second.resource);
+    return !found->second.missing;
+  }
+  return true;
+}
+
+void texture_ended(u64 number) {
+  if (!is_cell(number)) return;
+  {
+    std::lock_guard lock(table().mutex);
+    table().all.erase({false, number});
+    table().all.erase({true, number});
+  }
+  give_cell(number);
+}
+
+// Those of a context that has ended have ended with it.
+std::string texture_obstacle() {
+  {
+    std::lock_guard lock(table().mutex);
+    std::erase_if(table().all, [](const auto &t) { return !ledger().lives(t.second.context); });
+    bool drivers =
+        std::ranges::any_of(table().all, [](const auto &t) { return !is_cell(t.first.second); });
+    if (!drivers) return {};
+  }
+  if (!handles_are_cells())
+    return fmt::format("it has texture or surface objects with the driver's handles, as {} says",
+                       kHandlesVariable);
+  std::string opaque = name_of_opaque();
+  return fmt::format(
+      "it has texture or surface objects with the driver's handles, because {} may use them and "
+      "cannot be changed: it has no PTX, or none for each of its cubins",
+      opaque.empty() ? "code that has been unloaded" : opaque);
 }
 
 CUresult entry_cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *r,
                                  const CUDA_TEXTURE_DESC *t, const CUDA_RESOURCE_VIEW_DESC *v) {
-  return make(false, r, t, v, out);
+  return make({false, r, t, v}, out);
 }
 CUresult entry_cuTexObjectDestroy(CUtexObject object) { return end(false, object); }
 CUresult entry_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *out, CUtexObject object) {
@@ -113,7 +206,7 @@ CUresult entry_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *out, CUte
 }
 
 CUresult entry_cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_DESC *r) {
-  return make(true, r, nullptr, nullptr, out);
+  return make({true, r, nullptr, nullptr}, out);
 }
 CUresult entry_cuSurfObjectDestroy(CUsurfObject object) { return end(true, object); }
 CUresult entry_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *out, CUsurfObject object) {

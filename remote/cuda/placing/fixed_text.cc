@@ -15,7 +15,8 @@
 //
 // An address in brackets goes through a register, since an immediate one has 32 bits only (PTX ISA,
 // section 6.4.1). A constant becomes global memory that kernels read through the cache for data
-// that does not change: ld.const becomes ld.global.nc.
+// that does not change: ld.const becomes ld.global.nc. Handles of texture and surface objects are
+// looked up in the same pass (handle_use.cc).
 //
 // The algorithm. The text is read once, statement by statement; everything that names no such
 // variable is copied. What is not understood is an error, and the code is then loaded as it is.
@@ -37,12 +38,20 @@ using fatbin::PtxLexer;
 using fatbin::Token;
 
 constexpr std::string_view kReserved = "ckpt_place";
+// Registers for a handle that is looked up.
+constexpr std::string_view kHandle = "%ckpt_place_h", kOffset = "%ckpt_place_o",
+                           kInRange = "%ckpt_place_q";
 
 class Rewriter {
  public:
-  Rewriter(std::string_view text, const std::unordered_map<std::string_view, u64> &addresses,
-           bool constants)
-      : text_(text), addresses_(addresses), constants_(constants) {}
+  Rewriter(std::string_view text, const ModuleText &module,
+           const std::unordered_map<std::string_view, u64> &addresses, bool constants,
+           HandleRange handles)
+      : text_(text),
+        module_(module),
+        addresses_(addresses),
+        constants_(constants),
+        handles_(handles) {}
 
   // Copies up to `at`.
   void copy_to(size_t at) {
@@ -55,11 +64,17 @@ class Rewriter {
     copy_to(begin);
     size_t start = out_.size();
     most_ = 0;
+    looks_up_ = false;
     PtxLexer lexer(text_.substr(begin, end - begin));
     for (Token t = lexer.next(); t.kind != Token::End; t = lexer.next())
       CKPT_CHECK(statement(lexer, t));
     copy_to(end);
-    if (most_ > 0) out_.insert(start, fmt::format("\n\t.reg .b64 %{}<{}>;", kReserved, most_));
+    std::string registers;
+    if (most_ > 0) registers = fmt::format("\n\t.reg .b64 %{}<{}>;", kReserved, most_);
+    if (looks_up_)
+      registers +=
+          fmt::format("\n\t.reg .b64 {}, {};\n\t.reg .pred {};", kHandle, kOffset, kInRange);
+    out_.insert(start, registers);
     return {};
   }
 
@@ -92,11 +107,19 @@ class Rewriter {
     bool declares = t.kind == Token::Word && t.text[0] == '.';
     size_t begin = offset(t), brackets = 0;
     Change c{.copied = begin};
+    HandleUse use;
     for (; t.kind != Token::End && !t.is(';') && !(t.is(':') && brackets == 0); t = lexer.next()) {
       if (t.is('[')) ++brackets;
       if (t.is(']') && brackets > 0) --brackets;
-      if (t.kind == Token::Word) CKPT_CHECK(word(t, brackets > 0, declares, c));
+      bool operand = use.is_operand(t);
+      if (use.is_elsewhere(t) && handles_.bytes > 0)
+        return fail("it has the instruction {} in a statement that cannot be read", t.text);
+      if (operand)
+        CKPT_CHECK(handle(t, use.guard(), c));
+      else if (t.kind == Token::Word)
+        CKPT_CHECK(word(t, brackets > 0, declares, c));
     }
+    if (use.lacks_operand() && handles_.bytes > 0) return fail("it has the instruction istypep");
     most_ = std::max(most_, c.registers);
     if (c.copied == begin) return {};
     copy_to(begin);
@@ -120,6 +143,25 @@ class Rewriter {
     return {};
   }
 
+  bool is_reference(std::string_view name) const {
+    return std::ranges::any_of(module_.variables, [&](const DeclaredVariable &v) {
+      return v.reference && v.name == name;
+    });
+  }
+
+  // A name that is no register is a reference of the module, which has the driver's handle.
+  Result<> handle(const Token &t, const std::string &guard, Change &c) {
+    if (handles_.bytes == 0) return {};
+    bool is_register = t.kind == Token::Word && t.text[0] == '%';
+    if (!is_register && is_reference(t.text)) return {};
+    if (!is_register)
+      return fail("an instruction for textures names {}, which is no register", t.text);
+    c.loads += look_up(handles_, t.text, guard, kHandle, kOffset, kInRange);
+    replace(c, t, kHandle);
+    looks_up_ = true;
+    return {};
+  }
+
   static bool names_constants(std::string_view word) {
     return word.find(".const") != std::string_view::npos;
   }
@@ -136,11 +178,14 @@ class Rewriter {
   }
 
   std::string_view text_;
+  const ModuleText &module_;
   const std::unordered_map<std::string_view, u64> &addresses_;
   bool constants_;
+  HandleRange handles_;
   std::string out_;
-  size_t done_ = 0;    // of the text
-  unsigned most_ = 0;  // registers that a statement of the body needs
+  size_t done_ = 0;        // of the text
+  unsigned most_ = 0;      // registers that a statement of the body needs
+  bool looks_up_ = false;  // the body looks up handles
 };
 
 bool names_any(std::string_view text, const std::unordered_map<std::string_view, u64> &names) {
@@ -154,9 +199,11 @@ bool names_any(std::string_view text, const std::unordered_map<std::string_view,
 
 Result<std::string> with_addresses(std::string_view ptx, const ModuleText &module,
                                    const std::unordered_map<std::string_view, u64> &addresses,
-                                   bool constants) {
+                                   bool constants, HandleRange handles) {
   if (ptx.find(kReserved) != std::string_view::npos)
     return fail("it has names that begin with {}, which are reserved", kReserved);
+  if (handles.bytes > 0 && module.textures && module.samplers)
+    return fail("its textures have samplers of their own (texmode_independent)");
   for (Extent e : module.sections)
     if (names_any(ptx.substr(e.begin, e.end - e.begin), addresses))
       return fail("it has information for debuggers that names variables");
@@ -164,7 +211,7 @@ Result<std::string> with_addresses(std::string_view ptx, const ModuleText &modul
   std::vector<std::pair<size_t, const DeclaredVariable *>> declared;
   for (const DeclaredVariable &v : module.variables)
     if (addresses.contains(v.name)) declared.emplace_back(v.begin, &v);
-  Rewriter writer(ptx, addresses, constants);
+  Rewriter writer(ptx, module, addresses, constants, handles);
   auto next = declared.begin();
   auto remove_before = [&](size_t at) {
     for (; next != declared.end() && next->first < at; ++next) {

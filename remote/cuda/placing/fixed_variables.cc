@@ -64,6 +64,7 @@ Result<> FixedVariables::read(const fatbin::Image &image) {
 Result<> FixedVariables::read_container(const fatbin::Image &image, const fatbin::Container &c,
                                         Unit &unit) {
   for (const fatbin::Entry &e : c.entries) {
+    if (e.kind != fatbin::Kind::Ptx) unit.cubins.push_back(e);
     if (e.kind != fatbin::Kind::Ptx) continue;
     Version version{&e, {}, {}};
     CKPT_TRY(version.payload, image.payload(e));
@@ -144,22 +145,54 @@ u64 FixedVariables::constant_bytes() const {
 
 bool FixedVariables::is_placed(const DeclaredVariable &v) const { return places_.contains(v.name); }
 
-bool FixedVariables::names_placed(const Unit &unit) const {
-  return std::ranges::any_of(unit.versions, [this](const Version &version) {
-    return std::ranges::any_of(version.module.variables,
-                               [this](const DeclaredVariable &v) { return is_placed(v); });
+bool FixedVariables::uses_textures() const {
+  return std::ranges::any_of(units_, [](const Unit &u) {
+    return std::ranges::any_of(u.versions, [](const Version &v) { return v.module.textures; });
   });
 }
 
-Result<FixedCode> FixedVariables::at(u64 base) const {
+bool FixedVariables::has_ptx_for(const fatbin::Entry &cubin, const Unit &unit) const {
+  constexpr u64 kSpecific = fatbin::kFlagArchSpecific | fatbin::kFlagFamilySpecific;
+  return std::ranges::any_of(unit.versions, [&](const Version &v) {
+    return v.entry->arch == cubin.arch && ((v.entry->flags ^ cubin.flags) & kSpecific) == 0;
+  });
+}
+
+// The result of the linker is made of all units.
+bool FixedVariables::covers_cubins() const {
+  return std::ranges::all_of(units_, [this](const Unit &unit) {
+    return std::ranges::all_of(unit.cubins, [&](const fatbin::Entry &cubin) {
+      if (!unit.versions.empty()) return has_ptx_for(cubin, unit);
+      return std::ranges::all_of(
+          units_, [&](const Unit &other) { return &other == &unit || has_ptx_for(cubin, other); });
+    });
+  });
+}
+
+void FixedVariables::leave_all() {
+  places_.clear();
+  constants_ = false;
+  bytes_ = managed_begin_ = 0;
+}
+
+// The result of the linker is left out.
+bool FixedVariables::is_changed(const Unit &unit) const {
+  auto changes = [this](const Version &version) {
+    auto placed = [this](const DeclaredVariable &v) { return is_placed(v); };
+    return version.module.textures || std::ranges::any_of(version.module.variables, placed);
+  };
+  auto uncovered = [&](const fatbin::Entry &cubin) { return !has_ptx_for(cubin, unit); };
+  return std::ranges::any_of(unit.versions, changes) || std::ranges::any_of(unit.cubins, uncovered);
+}
+
+Result<FixedCode> FixedVariables::at(u64 base, HandleRange handles) const {
   FixedCode code;
   std::map<u64, Bytes> initial;
   for (const Unit &unit : units_) {
     for (const Version &version : unit.versions) CKPT_CHECK(add_initial(version, base, initial));
-    bool as_it_is = !unit.versions.empty() && !names_placed(unit);
     Bytes part(unit.bytes.begin(), unit.bytes.end());
-    if (!as_it_is) {
-      CKPT_TRY(part, rewritten(unit, base));
+    if (is_changed(unit)) {
+      CKPT_TRY(part, rewritten(unit, base, handles));
     }
     code.parts.push_back(std::move(part));
   }
@@ -185,18 +218,19 @@ Result<> FixedVariables::add_initial(const Version &version, u64 base,
   return {};
 }
 
-Result<std::string> FixedVariables::rewritten(const Version &version, u64 base) const {
+Result<std::string> FixedVariables::rewritten(const Version &version, u64 base,
+                                              HandleRange handles) const {
   std::unordered_map<std::string_view, u64> addresses;
   for (const DeclaredVariable &v : version.module.variables)
     if (is_placed(v)) addresses[v.name] = base + places_.find(v.name)->second.offset;
-  return with_addresses(version.text(), version.module, addresses, constants_);
+  return with_addresses(version.text(), version.module, addresses, constants_, handles);
 }
 
 // A container with the PTX alone, not compressed; or the text.
-Result<Bytes> FixedVariables::rewritten(const Unit &unit, u64 base) const {
+Result<Bytes> FixedVariables::rewritten(const Unit &unit, u64 base, HandleRange handles) const {
   Bytes entries;
   for (const Version &version : unit.versions) {
-    CKPT_TRY(std::string text, rewritten(version, base));
+    CKPT_TRY(std::string text, rewritten(version, base, handles));
     if (!in_containers_) return Bytes(view(text).begin(), view(text).end());
     const fatbin::Entry &e = *version.entry;
     ByteView header = view(reinterpret_cast<const void *>(e.header_at), e.at - e.header_at);

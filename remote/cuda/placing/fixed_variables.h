@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The variables of device code at addresses that the program's side chooses (fixed_text.cc has the
-// essay). This needs PTX: cubins are left out, so that the driver compiles the rewritten text.
+// essay), and its handles of texture and surface objects (handle_use.cc). This needs PTX: cubins
+// are left out, so that the driver compiles the rewritten text.
 //
 //   CKPT_TRY(auto fixed, FixedVariables::find(image));
 //   u64 base = memory of fixed.bytes();
-//   CKPT_TRY(FixedCode code, fixed.at(base));
+//   CKPT_TRY(FixedCode code, fixed.at(base, handles));
 #pragma once
 
 #include <map>
 #include <string>
 
 #include "fatbin/image.h"
+#include "remote/cuda/placing/handle_use.h"
 #include "remote/cuda/placing/module_text.h"
 
 namespace ckpt::remote::cuda {
@@ -42,7 +44,15 @@ class FixedVariables {
   // By name. The driver places the variables that are missing here.
   const std::map<std::string, Place, std::less<>> &places() const { return places_; }
   u64 constant_bytes() const;  // of those in places() that were constants
-  Result<FixedCode> at(u64 base) const;
+  // Whether it has instructions for textures or surfaces, in any PTX.
+  bool uses_textures() const;
+  // Whether each cubin has PTX of the same architecture, from which nvcc has made it. If not, a
+  // cubin may do what no PTX says.
+  bool covers_cubins() const;
+  // No variable is placed.
+  void leave_all();
+  // Code without cubins, but for those of units that stay as they are.
+  Result<FixedCode> at(u64 base, HandleRange handles) const;
 
  private:
   // One text of PTX.
@@ -56,6 +66,7 @@ class FixedVariables {
   struct Unit {
     ByteView bytes;
     std::vector<Version> versions;
+    std::vector<fatbin::Entry> cubins;  // and whatever else is no PTX
   };
   struct Definition {
     const Unit *unit;
@@ -69,9 +80,10 @@ class FixedVariables {
   void choose_offsets();
   void append(bool managed);
   bool is_placed(const DeclaredVariable &v) const;
-  bool names_placed(const Unit &unit) const;
-  Result<Bytes> rewritten(const Unit &unit, u64 base) const;
-  Result<std::string> rewritten(const Version &version, u64 base) const;
+  bool is_changed(const Unit &unit) const;
+  bool has_ptx_for(const fatbin::Entry &cubin, const Unit &unit) const;
+  Result<Bytes> rewritten(const Unit &unit, u64 base, HandleRange handles) const;
+  Result<std::string> rewritten(const Version &version, u64 base, HandleRange handles) const;
   Result<> add_initial(const Version &version, u64 base, std::map<u64, Bytes> &all) const;
 
   std::vector<Unit> units_;

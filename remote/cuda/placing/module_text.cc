@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fatbin/ptx_lexer.h"
+#include "remote/cuda/placing/handle_use.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -44,7 +45,7 @@ class Reader {
     // As the software device's linker puts them together.
     if (t.is(".version") && std::exchange(versioned_, true))
       return fail("it is a text of several modules");
-    if (fills_its_line(t)) return lexer_.line(), Result<>();
+    if (fills_its_line(t)) return line(t), Result<>();
     size_t begin = offset(t);
     DeclaredVariable v{.hidden = true, .begin = begin};
     for (; is_linkage(t); t = lexer_.next()) {
@@ -57,6 +58,12 @@ class Reader {
     if (t.is(".section")) return section();
     skip_to_end(t);
     return {};
+  }
+
+  // "texmode_independent": PTX ISA, section 11.1.2.
+  void line(const Token &t) {
+    std::string_view rest = lexer_.line();
+    if (t.is(".target")) out_.samplers = rest.find("texmode_independent") != rest.npos;
   }
 
   void skip_to_end(Token t) {
@@ -79,6 +86,7 @@ class Reader {
       if (t.kind == Token::End) return false;
       if (t.kind == Token::Word && moves) moved_.insert(t.text);
       if (t.text.starts_with("mov.")) moves = true;
+      if (t.kind == Token::Word && takes_handle(t.text)) out_.textures = true;
       if (t.is(';')) moves = false;
       if (t.is('{')) ++depth;
       if (t.is('}')) --depth;

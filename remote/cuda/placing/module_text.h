@@ -38,6 +38,8 @@ struct ModuleText {
   std::vector<Extent> bodies;       // of routines, without the braces
   std::vector<Extent> sections;     // for debuggers
   std::string_view taken_function;  // a routine takes its address; "" if there is none
+  bool textures = false;            // a routine has instructions for textures or surfaces
+  bool samplers = false;            // which have samplers of their own
 };
 
 // Accepts any text. An error says what it cannot read.

@@ -36,6 +36,41 @@ CUresult resolve(Call &c, CUDA_RESOURCE_DESC &r) {
   return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+struct MadeTexture {
+  bool surface = false;
+  u64 object = 0;
+};
+
+CUresult make_texture(Call &c, MadeTexture &out) {
+  CUDA_RESOURCE_DESC r{};
+  CUDA_TEXTURE_DESC t{};
+  CUDA_RESOURCE_VIEW_DESC v{};
+  out.surface = c.in.get<u8>() != 0;
+  if (!take_plain(c, r)) return c.reject();
+  const CUDA_TEXTURE_DESC *texture = take_optional(c, t);
+  const CUDA_RESOURCE_VIEW_DESC *view = take_optional(c, v);
+  if (!c.in.done()) return c.reject();
+  if (CUresult e = resolve(c, r); e != CUDA_SUCCESS) return e;
+  if (!out.surface && !texture) return CUDA_ERROR_INVALID_VALUE;
+  unsigned long long object = 0;
+  CUresult e = out.surface ? driver().cuSurfObjectCreate(&object, &r)
+                           : driver().cuTexObjectCreate(&object, &r, texture, view);
+  out.object = object;
+  return e;
+}
+
+CUresult destroy(bool surface, u64 object) {
+  return surface ? driver().cuSurfObjectDestroy(object) : driver().cuTexObjectDestroy(object);
+}
+
+CUresult end_texture(Call &c) {
+  bool surface = c.in.get<u8>() != 0;
+  u64 key = c.in.get<u64>();
+  if (!c.in.done()) return c.reject();
+  std::optional<u64> object = c.server.arrays.remove_texture(surface, key);
+  return object ? destroy(surface, *object) : CUDA_ERROR_INVALID_VALUE;
+}
+
 }  // namespace
 
 CUresult op_make_array(Call &c) {
@@ -51,31 +86,28 @@ CUresult op_make_array(Call &c) {
 }
 
 CUresult op_make_texture(Call &c) {
-  bool surface = c.in.get<u8>() != 0;
-  CUDA_RESOURCE_DESC r{};
-  CUDA_TEXTURE_DESC t{};
-  CUDA_RESOURCE_VIEW_DESC v{};
-  if (!take_plain(c, r)) return c.reject();
-  const CUDA_TEXTURE_DESC *texture = take_optional(c, t);
-  const CUDA_RESOURCE_VIEW_DESC *view = take_optional(c, v);
-  if (!c.in.done()) return c.reject();
-  if (CUresult e = resolve(c, r); e != CUDA_SUCCESS) return e;
-  if (!surface && !texture) return CUDA_ERROR_INVALID_VALUE;
-  unsigned long long object = 0;
-  CUresult e = surface ? driver().cuSurfObjectCreate(&object, &r)
-                       : driver().cuTexObjectCreate(&object, &r, texture, view);
-  if (e != CUDA_SUCCESS) return e;
-  c.server.arrays.add_texture(surface, object);
-  c.out.put(u64{object});
+  MadeTexture made;
+  if (CUresult e = make_texture(c, made); e != CUDA_SUCCESS) return e;
+  c.server.arrays.add_texture(made.surface, made.object, made.object);
+  c.out.put(made.object);
+  return CUDA_SUCCESS;
+}
+
+CUresult op_end_texture(Call &c) { return end_texture(c); }
+
+CUresult op_make_texture_at(Call &c) {
+  u64 cell = c.in.get<u64>();
+  if (cell % sizeof cell != 0 || !c.server.memory.maps(cell, sizeof cell))
+    return CUDA_ERROR_INVALID_VALUE;
+  MadeTexture made;
+  if (CUresult e = make_texture(c, made); e != CUDA_SUCCESS) return e;
+  CUresult e = c.server.streams.write(c.header.context, cell, view(&made.object, sizeof cell));
+  if (e != CUDA_SUCCESS) return (void)destroy(made.surface, made.object), e;
+  c.server.arrays.add_texture(made.surface, cell, made.object);
+  c.out.put(cell);
   return e;
 }
 
-CUresult op_end_texture(Call &c) {
-  bool surface = c.in.get<u8>() != 0;
-  u64 object = c.in.get<u64>();
-  if (!c.in.done()) return c.reject();
-  if (!c.server.arrays.remove_texture(surface, object)) return CUDA_ERROR_INVALID_VALUE;
-  return surface ? driver().cuSurfObjectDestroy(object) : driver().cuTexObjectDestroy(object);
-}
+CUresult op_end_texture_at(Call &c) { return end_texture(c); }
 
 }  // namespace ckpt::remote::cuda

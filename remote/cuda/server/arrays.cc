@@ -42,14 +42,18 @@ void Arrays::forget(u64 number) {
   bytes_.erase(found);
 }
 
-void Arrays::add_texture(bool surface, u64 object) {
+void Arrays::add_texture(bool surface, u64 key, u64 object) {
   std::lock_guard lock(mutex_);
-  textures_.emplace(surface, object);
+  textures_[{surface, key}] = object;
 }
 
-bool Arrays::remove_texture(bool surface, u64 object) {
+std::optional<u64> Arrays::remove_texture(bool surface, u64 key) {
   std::lock_guard lock(mutex_);
-  return textures_.erase({surface, object}) != 0;
+  auto found = textures_.find({surface, key});
+  if (found == textures_.end()) return {};
+  u64 object = found->second;
+  textures_.erase(found);
+  return object;
 }
 
 }  // namespace ckpt::remote::cuda

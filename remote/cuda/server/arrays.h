@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's arrays and texture objects. Arrays count as device memory of the user. Texture
-// objects have no numbers: kernels get them as the driver made them.
+// The program's arrays, and its texture and surface objects. Arrays count as device memory of the
+// user. Objects have no numbers: kernels get the driver's handles, from the program or in a cell.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
+#include <optional>
 
 #include "remote/cuda/server/driver.h"
 
@@ -24,15 +24,16 @@ class Arrays {
   void add(u64 number, const CUDA_ARRAY3D_DESCRIPTOR &d);
   void forget(u64 number);
 
-  void add_texture(bool surface, u64 object);
-  // False: the program has no such object.
-  bool remove_texture(bool surface, u64 object);
+  // `key`: the driver's handle, or the address of the cell that holds it.
+  void add_texture(bool surface, u64 key, u64 object);
+  // The driver's handle; nothing: the program has no such object.
+  std::optional<u64> remove_texture(bool surface, u64 key);
 
  private:
   Ask ask_;
   std::mutex mutex_;
   std::map<u64, u64> bytes_;  // by number
-  std::set<std::pair<bool, u64>> textures_;
+  std::map<std::pair<bool, u64>, u64> textures_;
 };
 
 }  // namespace ckpt::remote::cuda

@@ -16,13 +16,6 @@ constexpr u64 kFlagBytes = 8;
 
 }  // namespace
 
-CUresult Mirrors::open_stream(u64 context, CUstream &out) {
-  CUstream &known = streams_[context];
-  CUresult e = known ? CUDA_SUCCESS : driver().cuStreamCreate(&known, CU_STREAM_NON_BLOCKING);
-  out = known;
-  return e;
-}
-
 CUresult Mirrors::begin(u64 context, u64 base, u64 bytes) {
   std::lock_guard lock(mutex_);
   auto next = all_.lower_bound(base);
@@ -32,7 +25,7 @@ CUresult Mirrors::begin(u64 context, u64 base, u64 bytes) {
     taken |= std::prev(next)->first + std::prev(next)->second.bytes() > base;
   if (taken) return CUDA_ERROR_INVALID_VALUE;
   CUstream stream = nullptr;
-  if (CUresult e = open_stream(context, stream); e != CUDA_SUCCESS) return e;
+  if (CUresult e = streams_.find(context, stream); e != CUDA_SUCCESS) return e;
   ZeroPages zeros(bytes);
   if (!zeros.data()) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult e = driver().cuMemsetD2D8Async(base, bytes, 0, bytes, 1, stream);
@@ -63,7 +56,7 @@ std::byte *Mirrors::copy_of(u64 address, u64 bytes) {
 CUresult Mirrors::write(u64 context, std::span<Range> ranges) {
   std::lock_guard lock(mutex_);
   CUstream stream = nullptr;
-  CUresult e = open_stream(context, stream);
+  CUresult e = streams_.find(context, stream);
   auto is_large = [](const Range &r) { return r.bytes.size() > kFlagBytes; };
   std::stable_partition(ranges.begin(), ranges.end(), is_large);
   for (const Range &r : ranges) {
@@ -105,7 +98,7 @@ CUresult Mirrors::read_together(CUstream stream, u64 first, u64 last, u64 gap,
 CUresult Mirrors::read(u64 context, u64 gap, const Changed &changed) {
   std::lock_guard lock(mutex_);
   CUstream stream = nullptr;
-  CUresult e = open_stream(context, stream);
+  CUresult e = streams_.find(context, stream);
   for (auto i = all_.begin(); i != all_.end() && e == CUDA_SUCCESS;) {
     auto first = i, last = i;
     while (++i != all_.end() && i->first - (last->first + last->second.bytes()) <= kNearBytes &&

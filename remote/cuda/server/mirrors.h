@@ -4,21 +4,23 @@
 // there is a copy here, as it was when the program's memory and the device's were last equal. The
 // program sends what it has changed; what the device has changed is found by comparing.
 //
-// Copies go through a stream of their own that waits for no other one: the program's host functions
-// need them while its streams wait.
+// Copies go through streams that wait for no other one: the program's host functions need them
+// while its streams wait.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <mutex>
 
-#include "remote/cuda/server/driver.h"
+#include "remote/cuda/server/own_streams.h"
 #include "remote/cuda/zero_pages.h"
 
 namespace ckpt::remote::cuda {
 
 class Mirrors {
  public:
+  explicit Mirrors(OwnStreams &streams) : streams_(streams) {}
+
   // Zeros on the device and here; again for the same range. `context`: the current one's number.
   CUresult begin(u64 context, u64 base, u64 bytes);
   void end(u64 base);
@@ -35,14 +37,13 @@ class Mirrors {
   CUresult read(u64 context, u64 gap, const Changed &changed);
 
  private:
-  CUresult open_stream(u64 context, CUstream &out);
   // The copy of these bytes, or nullptr.
   std::byte *copy_of(u64 address, u64 bytes);
   CUresult read_together(CUstream stream, u64 first, u64 last, u64 gap, const Changed &changed);
 
   std::mutex mutex_;
-  std::map<u64, ZeroPages> all_;     // by address
-  std::map<u64, CUstream> streams_;  // by context
+  std::map<u64, ZeroPages> all_;  // by address
+  OwnStreams &streams_;
 };
 
 }  // namespace ckpt::remote::cuda

@@ -40,6 +40,8 @@ std::array<Handler, kOps> ops() {
   set(Op::MakeTexture, op_make_texture);
   set(Op::EndTexture, op_end_texture);
   set(Op::Link, op_link);
+  set(Op::MakeTextureAt, op_make_texture_at);
+  set(Op::EndTextureAt, op_end_texture_at);
   return all;
 }
 

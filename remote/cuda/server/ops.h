@@ -36,6 +36,8 @@ CUresult op_fetch(Call &c);
 CUresult op_make_array(Call &c);
 CUresult op_make_texture(Call &c);
 CUresult op_end_texture(Call &c);
+CUresult op_make_texture_at(Call &c);
+CUresult op_end_texture_at(Call &c);
 
 // The driver's stream of a number.
 CUresult stream_of(Call &c, u64 number, CUstream &out);

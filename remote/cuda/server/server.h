@@ -24,6 +24,7 @@
 #include "remote/cuda/server/layouts.h"
 #include "remote/cuda/server/mirrors.h"
 #include "remote/cuda/server/output.h"
+#include "remote/cuda/server/own_streams.h"
 
 namespace ckpt::remote::cuda {
 
@@ -38,7 +39,8 @@ class Server {
   DeviceMemory memory;
   CodeParts code;
   HostCalls host_calls;
-  Mirrors mirrors;
+  OwnStreams streams;
+  Mirrors mirrors{streams};
   Layouts layouts{objects};
   Output output;
 

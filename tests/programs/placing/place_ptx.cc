@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // place-ptx FILE FOLDER: gives the variables of each PTX module of a file (PTX, fat binary,
-// executable, library) fixed addresses, as for a device of another node. Prints a line for each
+// executable, library) fixed addresses, as for a device of another node, and lets its instructions
+// for textures and surfaces look up handles. Prints a line for each
 // module that stays as it is; writes the others, before and after, to FOLDER.
 #include <cstdio>
 #include <fstream>
@@ -14,6 +15,7 @@ using remote::cuda::FixedVariables;
 namespace {
 
 constexpr u64 kBase = 0x7f0000000000;
+constexpr remote::cuda::HandleRange kHandles{0x7e0000000000, 64u << 20};
 
 struct Counts {
   unsigned modules = 0, placed = 0, left = 0, variables = 0;
@@ -24,8 +26,8 @@ void write(const std::string &path, std::string_view text) { std::ofstream(path)
 Result<bool> place(const std::string &ptx, const std::string &name, Counts &n) {
   CKPT_TRY(fatbin::Image image, fatbin::Image::in_memory(ptx.c_str()));
   CKPT_TRY(FixedVariables variables, FixedVariables::find(image));
-  if (variables.places().empty()) return false;
-  CKPT_TRY(remote::cuda::FixedCode code, variables.at(kBase));
+  if (variables.places().empty() && !variables.uses_textures()) return false;
+  CKPT_TRY(remote::cuda::FixedCode code, variables.at(kBase, kHandles));
   n.variables += static_cast<unsigned>(variables.places().size());
   write(name + ".before.ptx", ptx);
   write(name + ".after.ptx", text(code.parts.front()));

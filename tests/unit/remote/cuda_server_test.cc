@@ -122,6 +122,39 @@ TEST_CASE("only mapped memory can be written, and its bytes are counted") {
   CHECK(p.hang_up());
 }
 
+TEST_CASE("the handle of a texture is written only to mapped memory of the program") {
+  Program p;
+  p.call(op(Op::Arena), range(0, 1ull << 40).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  p.call(op(Op::Map), range(kArena, kBlock).put(i32{0}).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  CUDA_RESOURCE_DESC r{};
+  r.resType = CU_RESOURCE_TYPE_LINEAR;
+  r.res.linear.devPtr = kArena;
+  r.res.linear.sizeInBytes = 4096;
+  CUDA_TEXTURE_DESC t{};
+  auto make = [&](u64 cell) {
+    Writer w;
+    w.put(cell).put(u8{0}).raw(&r, sizeof r).put(u8{1}).raw(&t, sizeof t).put(u8{0});
+    p.call(op(Op::MakeTextureAt), w.bytes());
+    return p.reply();
+  };
+  auto end = [&](Op o, u64 key) {
+    p.call(op(o), Writer().put(u8{0}).put(key).bytes());
+    return p.reply();
+  };
+  CHECK(make(kArena + 8) == CUDA_SUCCESS);
+  CHECK(make(kArena + 4) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(make(kArena + kBlock) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(make(reinterpret_cast<u64>(&p) & ~u64{7}) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(end(Op::EndTextureAt, kArena + 16) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(end(Op::EndTextureAt, kArena + 8) == CUDA_SUCCESS);
+  CHECK(end(Op::EndTextureAt, kArena + 8) == CUDA_ERROR_INVALID_VALUE);
+  r.res.linear.devPtr = kArena + kBlock;
+  CHECK(make(kArena + 8) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(p.hang_up());
+}
+
 TEST_CASE("only mapped memory can be shared, and what was shared ends with it") {
   Program p;
   p.call(op(Op::Arena), range(0, 1ull << 40).bytes());

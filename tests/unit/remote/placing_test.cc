@@ -17,6 +17,7 @@ namespace {
 
 const std::string kHeader = ".version 8.3\n.target sm_80\n.address_size 64\n";
 constexpr u64 kBase = 0x7f0000000000;
+constexpr HandleRange kHandles{0x7e0000000000, 64u << 20};
 
 Bytes value_of(const std::string &declaration, const AddressOf &address_of = {}) {
   std::string text = kHeader + declaration;
@@ -37,7 +38,7 @@ T as(const Bytes &bytes) {
 std::string placed(const std::string &text) {
   fatbin::Image image = must(fatbin::Image::in_memory(text.c_str()));
   FixedVariables variables = must(FixedVariables::find(image));
-  FixedCode code = must(variables.at(kBase));
+  FixedCode code = must(variables.at(kBase, kHandles));
   REQUIRE(code.parts.size() == 1);
   return std::string(ckpt::text(code.parts[0]));
 }
@@ -46,7 +47,7 @@ std::string why_not(const std::string &text) {
   fatbin::Image image = must(fatbin::Image::in_memory(text.c_str()));
   Result<FixedVariables> variables = FixedVariables::find(image);
   if (!variables) return variables.error().what;
-  Result<FixedCode> code = variables->at(kBase);
+  Result<FixedCode> code = variables->at(kBase, kHandles);
   return code ? "" : code.error().what;
 }
 
@@ -151,7 +152,7 @@ TEST_CASE("variables with addresses that a driver chooses stay with it") {
   std::vector<std::string> names;
   for (const auto &[name, place] : variables.places()) names.push_back(name);
   CHECK(names == std::vector<std::string>{"plain", "pointer"});
-  FixedCode code = must(variables.at(kBase));
+  FixedCode code = must(variables.at(kBase, {}));
   CHECK(contains(std::string(ckpt::text(code.parts[0])), "calls[1] = {f};"));
   CHECK(variables.taken_function().empty());
 }
@@ -188,4 +189,117 @@ TEST_CASE("a function is found if a kernel takes its address") {
                      ".visible .entry k() { .reg .b64 %rd<2>; mov.u64 %rd1, f; ret; }\n";
   fatbin::Image image = must(fatbin::Image::in_memory(text.c_str()));
   CHECK(must(FixedVariables::find(image)).taken_function() == "f");
+}
+
+namespace {
+
+// A kernel with these instructions, rewritten; without what stands around them.
+std::string looked_up(const std::string &instructions, const std::string &more = "") {
+  std::string begin = kHeader + more + ".visible .entry k()\n{";
+  std::string out = placed(begin + "\n" + instructions + "\n}\n");
+  REQUIRE(out.starts_with(begin));
+  return out.substr(begin.size(), out.size() - begin.size() - 3);
+}
+
+const std::string kRegisters =
+    "\n\t.reg .b64 %ckpt_place_h, %ckpt_place_o;\n\t.reg .pred %ckpt_place_q;\n";
+
+// What stands in front of an instruction whose handle is in %rd1.
+std::string loads(const std::string &check) {
+  return "sub.u64 %ckpt_place_o, %rd1, 138538465099776;\n\t" + check +
+         ";\n\tmov.b64 %ckpt_place_h, %rd1;\n"
+         "\t@%ckpt_place_q ld.global.u64 %ckpt_place_h, [%rd1];\n\t";
+}
+
+}  // namespace
+
+TEST_CASE("each instruction with a handle looks it up first") {
+  for (std::string_view instruction : {
+           "tex.1d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [@, {%r5}];",
+           "tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [@, %f5];",
+           "tex.a2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [@, {%r1, %f5, %f6, %f6}];",
+           "tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [@, {%f5, %f6}], {%f1, %f2}, {%f3, %f4};",
+           "tex.level.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p2, [@, {%f5, %f6, %f1, %f1}], %f2;",
+           "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [ @ , {%f5, %f6}];",
+           "txq.width.b32 %r1, [@];",
+           "suld.b.2d.v2.b32.trap {%r1, %r2}, [@, {%r3, %r4}];",
+           "sust.b.3d.b32.zero [@, {%r1, %r2, %r3, %r3}], {%r4};",
+           "sust.p.2d.v4.b32.trap [@, {%r1, %r2}], {%r1, %r2, %r3, %r4};",
+           "sured.b.add.2d.u32.trap [@, {%r1, %r2}], %r3;",
+           "suq.height.b32 %r1, [@];",
+       }) {
+    auto with = [&](std::string_view handle) {
+      std::string out(instruction);
+      return out.replace(out.find('@'), 1, handle);
+    };
+    CAPTURE(with("%rd1"));
+    CHECK(looked_up(with("%rd1")) ==
+          kRegisters + loads("setp.lt.u64 %ckpt_place_q, %ckpt_place_o, 67108864") +
+              with("%ckpt_place_h"));
+    for (std::string guard : {"%p1", "!%p1"}) {
+      std::string check = "setp.lt.and.u64 %ckpt_place_q, %ckpt_place_o, 67108864, " + guard;
+      for (std::string space : {"", " "})
+        CHECK(looked_up("@" + space + guard + " " + with("%rd1")) ==
+              kRegisters + loads(check) + "@" + space + guard + " " + with("%ckpt_place_h"));
+    }
+  }
+}
+
+TEST_CASE("other instructions are not changed for handles") {
+  std::string plain =
+      "ld.global.u32 %r1, [%rd1];\n$L_tex:\ntensormap.x [%rd1];\n"
+      "// tex.1d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [%rd1, {%r5}];\n"
+      "mov.u64 %rd2, %rd1;";
+  std::string use = "tex.1d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [named, {%r5}];";
+  CHECK(looked_up(plain + use, ".global .texref named;\n") == "\n" + plain + use);
+  CHECK(contains(why_not(kHeader + ".entry k() { " + use + " }"), "named, which is no register"));
+  CHECK(contains(why_not(kHeader + ".entry k() { istypep.texref %p1, %rd1; }"), "istypep"));
+  CHECK(contains(why_not(kHeader + ".entry k() { call f; txq.width.b32 %r1, [%rd1]; strange "
+                                   "suq.width.b32 %r1, [%rd1]; }"),
+                 "suq.width.b32"));
+  std::string samplers = ".version 8.3\n.target sm_80, texmode_independent\n.address_size 64\n";
+  CHECK(contains(why_not(samplers + ".entry k() { txq.width.b32 %r1, [%rd1]; }"), "samplers"));
+}
+
+TEST_CASE("variables and handles are rewritten in one pass") {
+  std::string out = placed(kHeader +
+                           ".const .align 8 .u64 handle;\n.visible .entry k()\n{\n"
+                           "\tld.const.u64 %rd1, [handle];\n"
+                           "\t@%p1 txq.width.b32 %r1, [%rd1];\n}\n");
+  CHECK(contains(out, "\n{\n\t.reg .b64 %ckpt_place<1>;" + kRegisters));
+  CHECK(contains(out, "ld.global.nc.u64 %rd1, [%ckpt_place0];\n\tsub.u64"));
+  CHECK(contains(out, "@%p1 txq.width.b32 %r1, [%ckpt_place_h];"));
+}
+
+TEST_CASE("without a range, instructions with handles stay as they are") {
+  std::string text = kHeader +
+                     ".global .u32 x;\n.entry k() { mov.u64 %rd1, x;\n"
+                     "txq.width.b32 %r1, [%rd1]; }\n";
+  fatbin::Image image = must(fatbin::Image::in_memory(text.c_str()));
+  FixedVariables variables = must(FixedVariables::find(image));
+  CHECK(variables.uses_textures());
+  CHECK(variables.covers_cubins());
+  FixedCode code = must(variables.at(kBase, {}));
+  CHECK(contains(std::string(ckpt::text(code.parts[0])), "txq.width.b32 %r1, [%rd1];"));
+}
+
+TEST_CASE("a cubin without PTX of its architecture may do what no PTX says") {
+  using fatbin::test::EntryMaker;
+  auto covered = [&](u32 arch, u64 flags) {
+    std::string text = kHeader + ".visible .entry k() { ret; }\n";
+    EntryMaker cubin = EntryMaker::raw(fatbin::Kind::Elf, std::string(64, 'x'), arch);
+    cubin.record.flags |= flags;
+    Bytes bytes = fatbin::test::container({cubin, EntryMaker::raw(fatbin::Kind::Ptx, text, 80)});
+    fatbin::Image image = must(fatbin::Image::in_memory(bytes.data()));
+    FixedVariables found = must(FixedVariables::find(image));
+    CHECK(!found.uses_textures());
+    // A cubin that is not covered is left out.
+    FixedCode code = must(found.at(0, {}));
+    std::string_view part = ckpt::text(code.parts[0]);
+    CHECK((part.find("xxxx") != part.npos) == found.covers_cubins());
+    return found.covers_cubins();
+  };
+  CHECK(covered(80, 0));
+  CHECK(!covered(90, 0));
+  CHECK(!covered(80, fatbin::kFlagArchSpecific));
 }
