@@ -33,6 +33,7 @@ struct Call {
 using Handler = CUresult (*)(Call &);
 // Null: there is no such call.
 Handler line_handler(u16 number);  // a line of cuda.api
+bool may_end_context(u16 number);  // the same
 Handler op_handler(u16 op);        // an Op
 
 }  // namespace ckpt::remote::cuda

@@ -180,6 +180,20 @@ std::array<Handler, kLines> lines() {
 
 }  // namespace
 
+bool may_end_context(u16 number) {
+  constexpr auto kAll = [] {
+    std::array<bool, kLines> all{};
+    auto ends = [](std::string_view name) {
+      return name == "cuCtxDestroy_v2" || name == "cuDevicePrimaryCtxRelease_v2" ||
+             name == "cuDevicePrimaryCtxReset_v2";
+    };
+#define ASKED(n, symbol, type) all[n] = ends(#symbol);
+#include "remote/cuda/cuda.api"
+    return all;
+  }();
+  return number < kLines && kAll[number];
+}
+
 Handler line_handler(u16 number) {
   static const std::array<Handler, kLines> kAll = lines();
   return number < kLines ? kAll[number] : nullptr;

@@ -29,10 +29,15 @@ class OwnStreams {
       e = driver().cuMemcpyHtoDAsync_v2(address, bytes.data(), bytes.size(), stream);
     return e == CUDA_SUCCESS ? driver().cuStreamSynchronize(stream) : e;
   }
+  // A context has ended, with its stream, or was reset; those of others are left to them.
+  void forget() {
+    std::lock_guard lock(mutex_);
+    streams_.clear();
+  }
 
  private:
   std::mutex mutex_;
-  std::map<u64, CUstream> streams_;  // by context; numbers are not used again
+  std::map<u64, CUstream> streams_;  // by context
 };
 
 }  // namespace ckpt::remote::cuda

@@ -76,7 +76,9 @@ CUresult Server::carry_out(Call &call) {
   driver().cuCtxGetCurrent(&now);  // a call before this one may have changed it
   if (now != context)
     if (CUresult e = driver().cuCtxSetCurrent(context); e != CUDA_SUCCESS) return e;
-  return handler(call);
+  CUresult e = handler(call);
+  if (may_end_context(op)) streams.forget();
+  return e;
 }
 
 void Server::execute(ByteView frame) {

@@ -191,6 +191,16 @@ void while_a_kernel_runs(State &s) {
   CUDA(cudaFreeHost(words));
 }
 
+void allocate_again(int i) {
+  unsigned *again;
+  CUDA(cudaMallocManaged(&again, 3000));
+  again[i] = i;
+  launch_grow(again, 750, i);
+  CUDA(cudaDeviceSynchronize());
+  CHECK(again[i] == 4u * i);
+  CUDA(cudaFree(again));
+}
+
 void attributes(State &s) {
   cudaPointerAttributes a{};
   CUDA(cudaPointerGetAttributes(&a, s.managed + 5));
@@ -201,15 +211,7 @@ void attributes(State &s) {
   CUDA(cudaGetDevice(&device));
   CUDA(cudaMemPrefetchAsync(s.managed, 4096, {cudaMemLocationTypeDevice, device}, 0, nullptr));
   CHECK(cudaMemAdvise(s.managed, 4096, cudaMemAdviseSetReadMostly, {}) == cudaSuccess);
-  unsigned *again;
-  for (int i = 0; i < 100; i++) {
-    CUDA(cudaMallocManaged(&again, 3000));
-    again[i] = i;
-    launch_grow(again, 750, i);
-    CUDA(cudaDeviceSynchronize());
-    CHECK(again[i] == 4u * i);
-    CUDA(cudaFree(again));
-  }
+  for (int i = 0; i < 100; i++) allocate_again(i);
 }
 
 int main(int argc, char **argv) {
@@ -233,5 +235,6 @@ int main(int argc, char **argv) {
   CUDA(cudaFreeHost(s.mapped));
   CUDA(cudaFree(s.managed));
   CUDA(cudaDeviceReset());
+  allocate_again(5);  // in a new context
   std::puts("PASSED");
 }
