@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "common/base/log.h"
@@ -250,6 +251,15 @@ std::vector<Memory::Block> Memory::blocks() const {
   for (const auto &[owner, blocks] : of_code_) all.insert(all.end(), blocks.begin(), blocks.end());
   all.insert(all.end(), cells_.begin(), cells_.end());
   return all;
+}
+
+bool Memory::maps(u64 address, u64 bytes) const {
+  std::vector<Block> all = blocks();
+  std::ranges::sort(all, {}, &Block::base);
+  u64 at = address;
+  for (const Block &b : all)
+    if (at >= b.base && at - b.base < b.bytes) at = b.base + b.bytes;
+  return at > address && at - address >= bytes;
 }
 
 Result<> Memory::make_again() {

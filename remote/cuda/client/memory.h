@@ -74,6 +74,8 @@ class Memory {
     bool excluded;
   };
   std::vector<Block> blocks() const;
+  // Whether all of these bytes are in blocks.
+  bool maps(u64 address, u64 bytes) const;
   // On another server: reserves the arena at the same addresses, and maps the blocks.
   Result<> make_again();
 

@@ -135,11 +135,12 @@ CUresult resource_of(bool surface, CUDA_RESOURCE_DESC *out, u64 object) {
   });
 }
 
-// Programs free an array first and its texture later.
+// Programs free an array first and its texture later. The server asks the same of memory.
 bool is_there(const CUDA_RESOURCE_DESC &r) {
   if (r.resType == CU_RESOURCE_TYPE_ARRAY) return is_array(number_of(r.res.array.hArray));
-  bool linear = r.resType == CU_RESOURCE_TYPE_LINEAR;
-  return memory().find(linear ? r.res.linear.devPtr : r.res.pitch2D.devPtr).has_value();
+  if (r.resType == CU_RESOURCE_TYPE_LINEAR)
+    return memory().maps(r.res.linear.devPtr, r.res.linear.sizeInBytes);
+  return memory().maps(r.res.pitch2D.devPtr, r.res.pitch2D.pitchInBytes * r.res.pitch2D.height);
 }
 
 }  // namespace

@@ -63,6 +63,8 @@ __global__ void look(Objects o, const Nested *nested, float *out, int round) {
   out[i] = sum;
 }
 
+__global__ void one(Texture picture, float *out) { *out = picture_at(picture, 5.5f, 0.5f); }
+
 __global__ void paint(Surface flat, const Objects *o, int round) {
   int x = threadIdx.x, y = blockIdx.x;
   flat = round % 2 ? in_constants.surface : flat;
@@ -216,10 +218,14 @@ int main(int argc, char **argv) {
   CUDA(cudaMalloc(&out, kWide * sizeof(float)));
   keep<<<1, 1>>>(o.linear, texture(on(flat)));
 
-  // Its array ends before it does: nothing may use it, and it must not be in the way.
+  // What they show ends before they do: nothing may use them, and they must not be in the way.
   cudaArray_t short_lived = array_of(f, kWide, 0, 0, 0, host.line.data(), 4);
-  Texture widow = texture(on(short_lived));
+  cudaResourceDesc freed = linear;
+  freed.res.linear.sizeInBytes = 8 << 20;
+  CUDA(cudaMalloc(&freed.res.linear.devPtr, freed.res.linear.sizeInBytes));
+  Texture useless[] = {texture(on(short_lived)), texture(freed)};
   CUDA(cudaFreeArray(short_lived));
+  CUDA(cudaFree(freed.res.linear.devPtr));
 
   cudaStream_t stream;
   cudaGraph_t graph;
@@ -259,10 +265,17 @@ int main(int argc, char **argv) {
   CHECK(bytes_in<float>(layers, kWide, kHigh, kLayers) == host.layers);
   CHECK(bytes_in<unsigned short>(lines, kWide, 1, kLayers) == host.lines);
   CHECK(bytes_in<unsigned>(large, kLargeWide, kLargeHigh, kLargeDeep) == host.large);
-  CUDA(cudaDestroyTextureObject(widow));
+  for (Texture t : useless) CUDA(cudaDestroyTextureObject(t));
   CUDA(cudaDestroySurfaceObject(o.deep));
   CHECK(cudaDestroySurfaceObject(o.deep) != cudaSuccess);
   (void)cudaGetLastError();
   CUDA(cudaFreeArray(deep));
+  // With the context its objects end. Those of the next one may get the same handles.
+  CUDA(cudaDeviceReset());
+  cudaArray_t new_picture = array_of(cudaCreateChannelDesc<uchar4>(), kWide, kHigh, 0, 0, host.picture.data(), 4);
+  CUDA(cudaMalloc(&out, sizeof found));
+  one<<<1, 1>>>(texture(on(new_picture), false, true), out);
+  CUDA(cudaMemcpy(found, out, sizeof *found, cudaMemcpyDeviceToHost));
+  CHECK(found[0] == host.picture[5].x + 256 * host.picture[5].y);
   return passed();
 }
