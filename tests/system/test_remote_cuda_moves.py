@@ -28,12 +28,12 @@ def nodes(ckpt, make):  # noqa: F811
 class Moved:
     """remote_moves.cu, or another program that makes as many steps as it may."""
 
-    def __init__(self, nodes, *arguments, flags=(), source="remote_moves.cu", steps=(10,)):
+    def __init__(self, nodes, *arguments, flags=(), source="remote_moves.cu", steps=(10,), device=None):
         self.nodes = nodes
         self.steps = 0
         self.limit = nodes.ckpt.folder / "steps"
         self.allow(1)
-        self.job = nodes.start(source, *steps, *arguments, device=nodes.device(), flags=flags)
+        self.job = nodes.start(source, *steps, *arguments, device=device or nodes.device(), flags=flags)
         self.job.wait_text("step 1\n")
 
     def allow(self, steps):
@@ -156,6 +156,15 @@ def test_arrays_textures_and_surfaces_move(nodes, flags):
     here = nodes.ckpt.restore("image2", "--device", nodes.device())
     moved.step(here)
     moved.finish(here)
+
+
+def test_textures_work_where_variables_stay_with_the_driver(nodes):
+    """Several devices: only the variables keep the program where it is."""
+    both = ",".join(nodes.device(n=n) for n in (0, 1))
+    moved = Moved(nodes, source="remote_textures.cu", device=both)
+    code, errors = moved.call("ckpt-dump", "--suspend")
+    assert code == 1 and "the program sees several devices" in errors and "handles" not in errors, errors
+    moved.finish()
 
 
 def test_arrays_and_textures_that_come_and_go_move(nodes):
@@ -373,7 +382,8 @@ def drivers_of(server):
 
 
 @pytest.mark.full
-def test_random_moves(nodes):
+@pytest.mark.parametrize("source", ["remote_moves.cu", "remote_textures.cu"])
+def test_random_moves(nodes, source):
     """In place and as images, between servers, the own node and another chip; the program checks itself. The seed is
     printed. CKPT_TEST_ROUNDS: the number of moves."""
     seed = random.randrange(1 << 32)
@@ -382,7 +392,7 @@ def test_random_moves(nodes):
     older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
     nodes.ckpt.env["CKPT_CERTIFICATES"] = nodes.server.user
     devices = ["cuda:0", "cuda:1", nodes.device(), nodes.device(nodes.server.tls, 1), f"remote:{older.unix}/cuda:0"]
-    moved = Moved(nodes)
+    moved = Moved(nodes, source=source)
     for n in range(int(os.environ.get("CKPT_TEST_ROUNDS", "25"))):
         device = rng.choice(devices)
         if rng.randrange(3):
