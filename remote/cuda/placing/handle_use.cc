@@ -18,7 +18,8 @@
 // client/). The guard of the instruction is part of the check: without it the register may hold
 // anything. The load is an ordinary one, as the cell of an object that lives does not change.
 //
-// Cost. Four instructions, with one load that hits the cache: threads use few objects.
+// Cost. Four instructions, with one load that hits the cache: threads use few objects. For sm_90,
+// ptxas 13.0 makes 8 machine instructions or fewer of them.
 #include "remote/cuda/placing/handle_use.h"
 
 #include <fmt/format.h>
