@@ -110,7 +110,8 @@ _ckpt_program_at() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) echo $((i + 1)); return ;;
-      --device | --every | --mtbf | --keep | --image-dir | --image | --job | --member | --programs | --on-signal | --priority | --host)
+      --device | --every | --mtbf | --keep | --image-dir | --image | --job | --member | --programs | --on-signal | --priority | --host | --fps | --slice | \
+        --guest-tuning | --threads | --megabytes | --seconds | --name | --counter | --memory-gb | --cache)
         ((i++))
         while [[ ${COMP_WORDS[i + 1]} == [:=] || ${COMP_WORDS[i]} == [:=] ]] && ((i < COMP_CWORD)); do ((i++)); done
         ;;
@@ -120,20 +121,25 @@ _ckpt_program_at() {
   done
 }
 
-_ckpt_run() {
-  local cur prev words at _ckpt_command=$1
+# The program after the options of ckpt-run or ckpt-node-bench, and its arguments; fails before it.
+_ckpt_program() {
+  local at
   at=$(_ckpt_program_at)
-  if [[ -n $at ]] && (( at <= COMP_CWORD )); then
-    if declare -F _command_offset >/dev/null; then _command_offset "$at"; return; fi
-    cur=${COMP_WORDS[COMP_CWORD]}
-    if (( at == COMP_CWORD )); then
-      compopt -o filenames 2>/dev/null
-      mapfile -t COMPREPLY < <(compgen -c -- "$cur")
-    else
-      _ckpt_files
-    fi
-    return
+  [[ -n $at ]] && (( at <= COMP_CWORD )) || return
+  if declare -F _command_offset >/dev/null; then _command_offset "$at"; return 0; fi
+  cur=${COMP_WORDS[COMP_CWORD]}
+  if (( at == COMP_CWORD )); then
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+  else
+    _ckpt_files
   fi
+  return 0
+}
+
+_ckpt_run() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_program && return
   _ckpt_split
   case $prev in
     --device) _ckpt_device_list ;;
@@ -316,10 +322,21 @@ _ckpt_sim() {
 
 _ckpt_node_bench() {
   local cur prev words _ckpt_command=$1
+  _ckpt_program && return
   _ckpt_split
   case $prev in
-    --threads | --megabytes | --seconds) ;;
-    *) _ckpt_words '--threads --megabytes --seconds --version --help' ;;
+    --threads | --megabytes | --seconds | --name | --memory-gb) ;;
+    --device) _ckpt_device_list ;;
+    --counter) _ckpt_words 'perf cachegrind' ;;
+    --cache) _ckpt_words '1M 8M 32M' ;;
+    *)
+      if [[ $cur == -* ]]; then
+        _ckpt_words '--threads --megabytes --seconds --name --device --counter --memory-gb --cache --csv --version --help --'
+      else
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+      fi
+      ;;
   esac
 }
 

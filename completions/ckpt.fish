@@ -237,6 +237,13 @@ complete -c ckpt-node-bench -l version -d 'print the version and exit'
 complete -c ckpt-node-bench -l threads -x -d 'threads that use the memory together'
 complete -c ckpt-node-bench -l megabytes -x -d 'memory that is used: several times the caches'
 complete -c ckpt-node-bench -l seconds -x -d 'the least time of each measurement'
+complete -c ckpt-node-bench -l name -x -d 'with PROGRAM: the name of the task'
+complete -c ckpt-node-bench -l device -x -a '(__ckpt_devices)' -d 'with PROGRAM: its devices, as for ckpt-run'
+complete -c ckpt-node-bench -l counter -x -a 'perf cachegrind' -d 'with PROGRAM: what counts cache misses'
+complete -c ckpt-node-bench -l memory-gb -x -d 'with PROGRAM: its traffic with the memory, if it is known'
+complete -c ckpt-node-bench -l cache -x -d 'with PROGRAM: the last-level cache that cachegrind simulates'
+complete -c ckpt-node-bench -l csv -d 'with PROGRAM: a row for ckpt-sim --tasks'
+complete -c ckpt-node-bench -x -a '(__fish_complete_subcommand -- --threads --megabytes --seconds --name --device --counter --memory-gb --cache)'
 
 complete -c ckpt-schedd -f
 complete -c ckpt-schedd -s h -l help -d 'print this help and exit'

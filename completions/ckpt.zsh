@@ -300,7 +300,15 @@ _ckpt-node-bench() {
     '--version[print the version and exit]' \
     '--threads=[threads that use the memory together]:N: ' \
     '--megabytes=[memory that is used\: several times the caches]:MB: ' \
-    '--seconds=[the least time of each measurement]:SECONDS: '
+    '--seconds=[the least time of each measurement]:SECONDS: ' \
+    '--name=[with PROGRAM\: the name of the task]:NAME: ' \
+    '--device=[with PROGRAM\: its devices, as for ckpt-run]:LIST:_ckpt_devices' \
+    '--counter=[with PROGRAM\: what counts cache misses]:value:(perf cachegrind)' \
+    '--memory-gb=[with PROGRAM\: its traffic with the memory, if it is known]:GB: ' \
+    '--cache=[with PROGRAM\: the last-level cache that cachegrind simulates]:SIZE: ' \
+    '--csv[with PROGRAM\: a row for ckpt-sim --tasks]' \
+    '(-)1:PROGRAM:_command_names -e' \
+    '*::argument:_normal'
 }
 
 _ckpt-schedd() {

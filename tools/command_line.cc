@@ -203,6 +203,8 @@ template Option CommandLine::option(const std::string &, std::optional<int> &, c
 template Option CommandLine::option(const std::string &, std::optional<unsigned> &,
                                     const std::string &);
 template Option CommandLine::option(const std::string &, std::optional<u64> &, const std::string &);
+template Option CommandLine::option(const std::string &, std::optional<double> &,
+                                    const std::string &);
 
 CommandLine CommandLine::command(const std::string &name, const std::string &help) {
   app_->require_subcommand(1);

@@ -72,7 +72,7 @@ class CommandLine {
   // `names`: "-o,--output=FOLDER", with the name of the value for --help; "PID", without dashes, is
   // a positional argument. --help shows the value that the variable has now as the default.
   Option flag(const std::string &names, bool &value, const std::string &help);
-  // T: std::string, int, unsigned, u64, double, or std::optional of int, unsigned or u64.
+  // T: std::string, int, unsigned, u64, double, or std::optional of a number.
   template <class T>
   Option option(const std::string &names, T &value, const std::string &help);
   // With a unit: 512M, 2G.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <tuple>
+#include <type_traits>
 
 #include "libckpt-cuda/entry/copied_bytes.h"
 #include "libckpt-cuda/entry/pass.h"
@@ -25,6 +26,20 @@ CUresult with_memory(Fn call) {
   return call();
 }
 
+// For the Manager and for the counts, where one of them asks.
+template <class... A>
+void note_copy(A... a) {
+  if constexpr (!std::is_same_v<decltype(copied_by(a...)), CopiesNothing>) {
+    CopyCounts *counts = copy_counts();
+    if (counts == nullptr && (!gate().watched() || costs_lookups(a...))) return;
+    const Copied copied = copied_by(a...);
+    if (gate().watched()) gate().copied(copied.to_device + copied.to_host);
+    if (counts == nullptr) return;
+    counts->to_device.fetch_add(copied.to_device, std::memory_order_relaxed);
+    counts->to_host.fetch_add(copied.to_host, std::memory_order_relaxed);
+  }
+}
+
 // Passes the gate and calls the driver.
 template <Id I, class F>
 struct Gated;
@@ -32,7 +47,7 @@ template <Id I, class... A>
 struct Gated<I, CUresult (*)(A...)> {
   static CUresult call(A... a) {
     PASS_OR_RETURN(pass);
-    if (!copies_within_devices(I) && gate().watched()) gate().copied(copied_by(a...));
+    if constexpr (!copies_within_devices(I)) note_copy(a...);
     auto real = reinterpret_cast<CUresult (*)(A...)>(real_entry(I));
     return with_memory([&] { return real(a...); });
   }

@@ -4,20 +4,14 @@
 #include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
-namespace {
-
 // The driver is asked about an address that is not in memory of ours: a variable, memory of a pool,
 // or host memory, which a driver need not know.
-bool is_device(CUdeviceptr p) {
+bool is_device_memory(CUdeviceptr p) {
   if (memory().find(p)) return true;
   unsigned type = 0;
   auto attribute = REAL(cuPointerGetAttribute);
   CUresult e = attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p);
   return e == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE;
 }
-
-}  // namespace
-
-bool between_host_and_device(CUdeviceptr a, CUdeviceptr b) { return is_device(a) != is_device(b); }
 
 }  // namespace ckpt::cuda

@@ -33,4 +33,12 @@ Result<std::vector<ContentionTask>> read_tasks_csv(std::string_view text) {
   return tasks;
 }
 
+std::string tasks_csv(const std::vector<ContentionTask> &tasks) {
+  std::string text = "name,seconds,memory_gb,host_to_device_gb,device_to_host_gb\n";
+  for (const ContentionTask &t : tasks)
+    text += fmt::format("{},{},{},{},{}\n", t.name, t.seconds, t.memory_gb, t.host_to_device_gb,
+                        t.device_to_host_gb);
+  return text;
+}
+
 }  // namespace ckpt::schedule

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "sbatch --comment=ckpt:": "test_schedd.py",
     "ckpt-schedd --classes=": "test_schedd.py",
     "ckpt-node-bench > node.json": "test_sim.py",
+    "ckpt-node-bench -- ": "test_node_bench.py",
 }
 
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/io.h"
+#include "common/base/unique_fd.h"
 
 namespace ckpt::tools {
 

@@ -10,6 +10,7 @@
 #include <deque>
 
 #include "common/base/reversed.h"
+#include "common/ipc/copy_counts.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -119,9 +120,18 @@ void put_place(Writer &w, Command &c, const Mem &mem, const Rect &r, u64 staging
   c.put_waits(w);
 }
 
+// Every transfer between host memory and a memory object comes here, piece by piece.
+void count_copy(bool to_host, size_t bytes) {
+  CopyCounts *counts = copy_counts();
+  if (counts == nullptr) return;
+  std::atomic<u64> &count = to_host ? counts->to_host : counts->to_device;
+  count.fetch_add(bytes, std::memory_order_relaxed);
+}
+
 // Sends one piece of a transfer; `data` is its place in host memory.
 cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::byte *data) {
   size_t bytes = bytes_of(r);
+  count_copy(reading, bytes);
   c.is(work_of_bytes(c.type(), bytes));
   u16 operation = static_cast<u16>(operation_of(reading, mem, r));
   Writer w;
@@ -255,6 +265,7 @@ cl_int write_initial_contents(const Mem &mem, const CopyContents &copy) {
     size_t bytes = std::min(kMaxPiece, mem.size - at);
     std::optional<u64> staging = link().allocate_staging(bytes);
     if (!staging) return CL_DEVICE_NOT_AVAILABLE;
+    count_copy(/*to_host=*/false, bytes);
     copy(at, bytes, link().staging(*staging));
     Writer w;
     w.put(mem.number).put(u64{at}).put(u64{bytes}).put(*staging).put(u8{0});

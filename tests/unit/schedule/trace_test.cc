@@ -98,6 +98,7 @@ TEST_CASE("tasks that were measured") {
         "line 2: column memory_gb is not a measure");
   CHECK(error_of(read_tasks_csv("name,seconds\na,1\n")) == "line 1: there is no column memory_gb");
   CHECK(error_of(read_tasks_csv(header)) == "there is no task");
+  CHECK(tasks_csv(*t) == header + "a,2,1,0,0\nb,3,1,0.5,0\n");
 }
 
 TEST_CASE("jobs are sorted by submission, which starts at 0") {
