@@ -14,8 +14,12 @@ constexpr std::string_view kRegister = "__cudaRegisterFatBinary";
 constexpr std::string_view kSharedRuntime = "libcudart.so";
 
 // A string that cudaGetErrorName() returns. Ordinary programs do not contain it, so it reveals a
-// static runtime even in a stripped program without kernels.
-constexpr std::string_view kRuntimeText = "cudaErrorCudartUnloading";
+// static runtime even in a stripped program without kernels. Made of two parts, so that it is not
+// in this program.
+std::string runtime_text() {
+  std::string text = "cudaErrorCudart";
+  return text += "Unloading";
+}
 
 Result<Form> form_of(const ElfFile &elf) {
   switch (elf.header().e_type) {
@@ -92,10 +96,10 @@ Result<RuntimeFact> find_static_runtime(const ElfFile &elf, const Source &source
     return RuntimeFact{Runtime::Static, fmt::format("it defines {}", kRegister)};
   const ElfSection *rodata = elf.section(".rodata");
   if (!rodata || rodata->header.sh_type != SHT_PROGBITS) return RuntimeFact{};
-  CKPT_TRY(bool found, contains(source, *rodata, kRuntimeText));
+  CKPT_TRY(bool found, contains(source, *rodata, runtime_text()));
   if (!found) return RuntimeFact{};
   return RuntimeFact{Runtime::Static,
-                     fmt::format("it contains the string {} of the runtime", kRuntimeText)};
+                     fmt::format("it contains the string {} of the runtime", runtime_text())};
 }
 
 Result<RuntimeFact> find_runtime(const ElfFile &elf, const Source &source, Form form) {

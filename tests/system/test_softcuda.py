@@ -92,6 +92,14 @@ def test_the_static_runtime_is_refused_with_advice(make, soft):
     assert "static CUDA runtime" in r.stderr and "-cudart shared" in r.stderr
 
 
+def test_our_own_tools_are_not_taken_for_cuda_programs(make, soft):
+    """They search for a text of the static runtime, which must not be found in themselves."""
+    assert "PASSED" in soft(BUILD / "tools" / "ckpt-run", "--", make("vector_add.cu")).stdout
+    for tool in ("tools/ckpt-run", "tools/ckpt-fatbin", "softcuda/softcuda-run"):
+        r = subprocess.run([BUILD / "tools" / "ckpt-fatbin", "--json", BUILD / tool], capture_output=True, text=True)
+        assert json.loads(r.stdout)["runtime"]["kind"] == "none", r.stdout
+
+
 def test_a_loaded_library_with_the_static_runtime_is_named(make, soft):
     """softcuda-run cannot see it when the program starts."""
     def load(plugin):
