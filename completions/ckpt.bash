@@ -373,12 +373,12 @@ _ckpt_devd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --config | --socket) _ckpt_files ;;
+    --config | --socket | --munge-socket) _ckpt_files ;;
     --certificates | --ca | --make-ca) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --allow | --account | --make-user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
     *)
-      _ckpt_words '--config --socket --listen --certificates --allow --account --connections
-        --all-connections --memory --ca --make-ca --make-node --make-user --days --version --help'
+      _ckpt_words '--config --socket --listen --certificates --munge --munge-socket --allow --account
+        --connections --all-connections --memory --ca --make-ca --make-node --make-user --days --version --help'
       ;;
   esac
 }

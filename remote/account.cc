@@ -11,10 +11,12 @@
 
 namespace ckpt::remote {
 
-std::string user_name(uid_t uid) {
+std::optional<std::string> known_user_name(uid_t uid) {
   const passwd *p = ::getpwuid(uid);
-  return p ? p->pw_name : std::to_string(uid);
+  return p ? std::optional<std::string>(p->pw_name) : std::nullopt;
 }
+
+std::string user_name(uid_t uid) { return known_user_name(uid).value_or(std::to_string(uid)); }
 
 Result<> become(const std::string &account, bool may_be_root) {
   if (::geteuid() != 0) return {};
@@ -23,8 +25,9 @@ Result<> become(const std::string &account, bool may_be_root) {
     return fail_with_hint(fmt::format("this node has no account \"{}\"", account),
                           "make one, or start ckpt-devd with --account");
   if (p->pw_uid == 0 && !may_be_root)
-    return fail_with_hint("a certificate never gives the rights of root",
-                          "make a certificate for another user, or start ckpt-devd with --account");
+    return fail_with_hint("a connection of another node never gives the rights of root",
+                          "run the program as another user, with a certificate of that user if "
+                          "certificates are used, or start ckpt-devd with --account");
   if (::initgroups(p->pw_name, p->pw_gid) < 0 || ::setgid(p->pw_gid) < 0 || ::setuid(p->pw_uid) < 0)
     return fail_errno("cannot become \"{}\"", account);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user has cleared it (prctl(2))

@@ -6,6 +6,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
+#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
@@ -171,6 +172,17 @@ Result<std::string> make_certificate(const std::string &authority, Holder holder
   std::filesystem::copy_file(authority + "/ca.pem", folder + "/ca.pem", error);
   if (error) return fail("cannot copy {}/ca.pem: {}", authority, error.message());
   return folder;
+}
+
+Result<> use_new_key(SSL_CTX &context) {
+  CKPT_TRY(Pair p, begin("ckpt-devd", kAuthorityDays));
+  X509 &c = *p.certificate;
+  if (::X509_set_issuer_name(&c, ::X509_get_subject_name(&c)) != 1 ||
+      ::X509_sign(&c, p.key.get(), ::EVP_sha256()) == 0 ||
+      ::SSL_CTX_use_certificate(&context, &c) != 1 ||
+      ::SSL_CTX_use_PrivateKey(&context, p.key.get()) != 1)
+    return openssl_failed("make a key for TLS");
+  return {};
 }
 
 }  // namespace ckpt::remote

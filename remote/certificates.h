@@ -11,6 +11,8 @@
 // RFC 5280, 4.2.1.12), so no user can stand for a node. Keys are of P-256, and have the mode 0600.
 #pragma once
 
+#include <openssl/types.h>
+
 #include <string>
 
 #include "common/base/result.h"
@@ -24,5 +26,8 @@ Result<> make_authority(const std::string &folder);
 // one names the folder. Returns the folder, which did not exist before.
 Result<std::string> make_certificate(const std::string &authority, Holder holder,
                                      const std::string &names, int days);
+
+// A new key with a certificate that it has signed itself: for encryption, it identifies nobody.
+Result<> use_new_key(SSL_CTX &context);
 
 }  // namespace ckpt::remote

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/client.h"
 
+#include "remote/authentication.h"
 #include "remote/error_body.h"
-#include "remote/tls.h"
+#include "remote/munge_exchange.h"
 
 namespace ckpt::remote {
 namespace {
@@ -12,20 +13,50 @@ constexpr std::chrono::seconds kConnectTimeout{10};
 constexpr std::chrono::seconds kAnswerTimeout{30};
 constexpr std::chrono::minutes kCheckTimeout{10};  // a check compiles the program
 
-Result<std::unique_ptr<Stream>> open_stream(const Address &a) {
+// Of munge on both sides, once TLS is there.
+constexpr std::chrono::seconds kMungeTimeout{15};
+
+using ConnectionPtr = std::unique_ptr<Connection>;
+
+Result<ConnectionPtr> connect_in_plain(const Address &a) {
+  CKPT_TRY(UniqueFd socket, connect_to(a, Stream::Clock::now() + kConnectTimeout));
+  return std::make_unique<Connection>(std::make_unique<Stream>(std::move(socket)));
+}
+
+Result<ConnectionPtr> connect_over(const Tls &tls, const Address &a, Tls::Peer &peer) {
   auto deadline = Stream::Clock::now() + kConnectTimeout;
-  if (!a.path.empty()) {
-    CKPT_TRY(UniqueFd socket, connect_to(a, deadline));
-    return std::make_unique<Stream>(std::move(socket));
-  }
-  CKPT_TRY(Tls tls, Tls::load(usual_certificates(Tls::Side::Client), Tls::Side::Client));
   CKPT_TRY(UniqueFd socket, connect_to(a, deadline));
-  return tls.handshake(std::move(socket), a.host, deadline);
+  CKPT_TRY(auto stream, tls.handshake(std::move(socket), a.host, deadline, &peer));
+  return std::make_unique<Connection>(std::move(stream));
+}
+
+Result<ConnectionPtr> connect_by_certificate(const Address &a) {
+  CKPT_TRY(Tls tls, Tls::load(usual_certificates(Tls::Side::Client), Tls::Side::Client));
+  Tls::Peer peer;
+  return connect_over(tls, a, peer);
+}
+
+Result<ConnectionPtr> connect_by_munge(const Address &a) {
+  CKPT_TRY(Munge munge, Munge::load(chosen_munge_socket()));
+  CKPT_TRY(std::set<uid_t> servers, accepted_servers());
+  CKPT_TRY(Tls tls, Tls::unidentified(Tls::Side::Client));
+  Tls::Peer peer;
+  CKPT_TRY(ConnectionPtr c, connect_over(tls, a, peer));
+  auto deadline = Stream::Clock::now() + kMungeTimeout;
+  c->stream().set_deadline(deadline);
+  CKPT_CHECK(show_credential(*c, munge, peer.binding, servers, deadline));
+  return c;
+}
+
+Result<ConnectionPtr> connect(const Address &a) {
+  if (!a.path.empty()) return connect_in_plain(a);
+  CKPT_TRY(Authentication by, chosen_authentication());
+  return by == Authentication::Munge ? connect_by_munge(a) : connect_by_certificate(a);
 }
 
 Result<Admitted> converse(const Address &a, const Wanted &w) {
-  CKPT_TRY(std::unique_ptr<Stream> stream, open_stream(a));
-  Admitted out{std::make_unique<Connection>(std::move(stream)), 0, {}};
+  CKPT_TRY(ConnectionPtr connection, connect(a));
+  Admitted out{std::move(connection), 0, {}};
   Connection &c = *out.connection;
   bool check = is_check(w.purpose);
   c.stream().set_deadline(Stream::Clock::now() +

@@ -23,7 +23,8 @@ namespace {
 constexpr size_t kMostGreeting = 64;
 constexpr size_t kMaxNote = 64u << 10;
 constexpr std::chrono::seconds kNoteTimeout{1};  // a note comes as a whole
-constexpr u64 kNetwork = ~u64{0};                // all peers of the network together
+constexpr std::chrono::seconds kMungeTrial{10};
+constexpr u64 kNetwork = ~u64{0};  // all peers of the network together
 
 sigset_t handled_signals() {
   sigset_t set;
@@ -70,9 +71,22 @@ Result<> Daemon::open() {
   return listen();
 }
 
+// A munged that does not work is an error now and not at the first connection.
+Result<> Daemon::set_up_identification() {
+  if (!options_.munge) {
+    CKPT_TRY(tls_, Tls::load(options_.certificates, Tls::Side::Server));
+    return {};
+  }
+  CKPT_TRY(munge_, Munge::load(options_.munge_socket));
+  auto deadline = std::chrono::steady_clock::now() + kMungeTrial;
+  CKPT_TRY(std::string credential, munge_->encode({}, ::geteuid(), deadline));
+  CKPT_TRY(tls_, Tls::unidentified(Tls::Side::Server));
+  return {};
+}
+
 Result<> Daemon::listen() {
   if (options_.listen) {
-    CKPT_TRY(tls_, Tls::load(options_.certificates, Tls::Side::Server));
+    CKPT_CHECK(set_up_identification());
     CKPT_TRY(tcp_, listen_at(*options_.listen));
   }
   if (options_.socket.empty()) return {};
@@ -132,7 +146,8 @@ Result<> Daemon::start_session(UniqueFd socket, bool tcp, u64 source) {
     pair.first.reset();
     for (Peer &p : peers_) p.session.reset();
     serve_session(std::move(socket), std::move(pair.second),
-                  {tcp ? &*tls_ : nullptr, options_.account, options_.starter});
+                  {tcp ? &*tls_ : nullptr, tcp && munge_ ? &*munge_ : nullptr, options_.account,
+                   options_.starter});
     _exit(0);
   }
   peers_.push_back({pid, std::move(pair.first), ++last_id_, false, source});

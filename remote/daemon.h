@@ -22,6 +22,8 @@ struct DaemonOptions {
   std::string socket;             // the path of the UNIX socket; empty: none
   std::optional<Address> listen;  // with TLS
   std::string certificates;       // a folder
+  bool munge = false;             // in place of certificates
+  std::string munge_socket;       // empty: the usual one
   std::string account;            // as in SessionOptions
   std::set<std::string> users;
   Limits limits;
@@ -46,6 +48,7 @@ class Daemon {
   explicit Daemon(DaemonOptions options);
   Result<> open();
   Result<> listen();
+  Result<> set_up_identification();
   void accept(int listener, bool tcp);
   Result<> start_session(UniqueFd socket, bool tcp, u64 source);
   bool serve(Peer &peer);
@@ -55,6 +58,7 @@ class Daemon {
 
   DaemonOptions options_;
   std::optional<Tls> tls_;
+  std::optional<Munge> munge_;
   Admission admission_;
   LogLimit log_limit_;
   UniqueFd unix_, tcp_, signals_;

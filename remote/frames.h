@@ -24,8 +24,9 @@
 // bulk) follow the body and are not counted in it: each side knows from the command how many there
 // are (transfers.h), and so the receiver puts them where they belong without a copy.
 //
-// The first frame is Hello. The server answers with Refused, or with what was asked for: Answer for
-// the lists and checks of devices, Greeting for a program. Frames before the Greeting are small.
+// The first frame is Hello, except where munge identifies the two sides. The server answers with
+// Refused, or with what was asked for: Answer for the lists and checks of devices, Greeting for a
+// program. Frames before the Greeting are small.
 #pragma once
 
 #include "common/base/bytes.h"
@@ -50,6 +51,9 @@ enum class Frame : u16 {
   // {u64 token}: the host function has returned
   CudaHostDone = 5,
 
+  // {str}, as ServerCredential: before Hello (munge_exchange.h)
+  Credential = 6,
+
   // From the server.
   // {str what, str hint}; then it hangs up
   Refused = 16,
@@ -71,6 +75,9 @@ enum class Frame : u16 {
   CudaData = 24,
   // {u64 token}: a stream waits for this host function
   CudaHost = 25,
+  // {u32 uid}
+  ServerUser = 26,
+  ServerCredential = 27,
 };
 
 enum class Purpose : u8 {

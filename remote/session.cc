@@ -14,6 +14,7 @@
 #include "remote/account.h"
 #include "remote/error_body.h"
 #include "remote/far_relay.h"
+#include "remote/munge_exchange.h"
 #include "remote/pump.h"
 
 namespace ckpt::remote {
@@ -22,6 +23,8 @@ namespace {
 // A peer that has not identified itself in this time, and said what it wants, loses its place.
 constexpr unsigned kGreetingSeconds = 15;
 constexpr std::chrono::seconds kLinger{2};
+// From the beginning; it leaves time to say what is wrong with munge.
+constexpr std::chrono::seconds kMungeTime{11};
 
 struct Hello {
   Purpose purpose{};
@@ -151,30 +154,52 @@ class Session {
   const SessionOptions &options_;
 };
 
-Result<std::unique_ptr<Stream>> open_stream(UniqueFd peer, const Tls *tls, std::string &user) {
+Result<std::unique_ptr<Stream>> open_stream(UniqueFd peer, const Tls *tls, Tls::Peer &identity) {
   if (tls) {
     int socket = peer.get();
     UniqueFd again(::fcntl(socket, F_DUPFD_CLOEXEC, 3));
     auto deadline = Stream::Clock::now() + std::chrono::seconds(kGreetingSeconds);
-    Result<std::unique_ptr<Stream>> s = tls->handshake(std::move(peer), "", deadline, &user);
+    Result<std::unique_ptr<Stream>> s = tls->handshake(std::move(peer), "", deadline, &identity);
     if (!s) close_gently(again.get());  // the peer is to read why
     return s;
   }
   CKPT_TRY(ucred credentials, peer_credentials(peer.get()));
-  user = user_name(credentials.uid);
+  identity.user = user_name(credentials.uid);
   return std::make_unique<Stream>(std::move(peer));
+}
+
+Result<std::string> identify_by_munge(Connection &c, const CredentialService &munge,
+                                      const Binding &binding,
+                                      CredentialService::Deadline deadline) {
+  c.stream().set_deadline(deadline);
+  CKPT_TRY(uid_t uid, check_credential(c, munge, binding, deadline));
+  c.stream().set_deadline({});
+  if (std::optional<std::string> name = known_user_name(uid)) return *name;
+  return fail_with_hint(fmt::format("the program's user has the uid {}, which no user of the node "
+                                    "with the devices has",
+                                    uid),
+                        "munge needs the same users on all nodes; add the user there");
 }
 
 Result<> converse(UniqueFd peer, int daemon, const SessionOptions &options) {
   ::alarm(kGreetingSeconds);
-  std::string user;
-  CKPT_TRY(std::unique_ptr<Stream> stream, open_stream(std::move(peer), options.tls, user));
+  auto munge_deadline = Stream::Clock::now() + kMungeTime;
+  Tls::Peer identity;
+  CKPT_TRY(std::unique_ptr<Stream> stream, open_stream(std::move(peer), options.tls, identity));
   // Never destroyed, as the relay refers to it.
   auto *connection = new Connection(std::move(stream));
-  Result<> r = guarded([&] { return Session(*connection, daemon, options).run(user); });
+  std::string &user = identity.user;
+  Result<> r = guarded([&]() -> Result<> {
+    if (options.munge) {
+      CKPT_TRY(user,
+               identify_by_munge(*connection, *options.munge, identity.binding, munge_deadline));
+    }
+    return Session(*connection, daemon, options).run(user);
+  });
   if (r) return r;
   (void)connection->send(Frame::Refused, body_of(r.error()));
   close_gently(connection->stream().descriptor());
+  if (user.empty()) return r;
   return Failure(std::move(r.error()).in(fmt::format("user \"{}\"", user)));
 }
 
@@ -185,7 +210,7 @@ void serve_session(UniqueFd peer, UniqueFd daemon, const SessionOptions &options
   Result<> r = guarded([&] { return converse(std::move(peer), daemon.get(), options); });
   if (r) return;
   (void)send_message(daemon.get(), static_cast<u16>(Note::Failed),
-                     Writer().str(r.error().what).bytes());
+                     Writer().str(r.error().text()).bytes());
 }
 
 }  // namespace ckpt::remote

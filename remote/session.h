@@ -14,6 +14,7 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "remote/munge.h"
 #include "remote/notes.h"
 #include "remote/tls.h"
 
@@ -40,8 +41,9 @@ struct ProxyStarter {
 };
 
 struct SessionOptions {
-  const Tls *tls = nullptr;  // null: a UNIX socket; the kernel names its peer
-  std::string account;       // under which root's daemon serves all users; empty: the user's own
+  const Tls *tls = nullptr;                  // null: a UNIX socket; the kernel names its peer
+  const CredentialService *munge = nullptr;  // identifies a peer of TLS without certificates
+  std::string account;  // under which root's daemon serves all users; empty: the user's own
   ProxyStarter starter;
 };
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "remote/address.h"
+#include "remote/certificates.h"
 
 namespace ckpt::remote {
 namespace {
@@ -74,7 +75,9 @@ Result<> check_key_file(const std::string &file) {
   struct stat st {};
   if (::stat(file.c_str(), &st) < 0)
     return fail_with_hint(fmt::format("cannot read {}: {}", file, std::strerror(errno)),
-                          fmt::format("{}; CKPT_CERTIFICATES names the folder", kMake));
+                          fmt::format("{}; CKPT_CERTIFICATES names the folder; where munge runs, "
+                                      "ckpt-devd --munge needs no certificates",
+                                      kMake));
   if ((st.st_mode & 077) == 0) return {};
   return fail_with_hint(fmt::format("others may read the key {}", file), "chmod 600 " + file);
 }
@@ -87,6 +90,54 @@ void expect_node(SSL &ssl, const std::string &node) {
     ::X509_VERIFY_PARAM_set1_host(param, node.c_str(), node.size());
     ::SSL_set_tlsext_host_name(&ssl, node.c_str());
   }
+}
+
+// A list of one protocol, in the form of RFC 7301: with its length in front.
+std::string_view protocol_of(Authentication by) {
+  return by == Authentication::Munge ? "\012ckpt-munge" : "\021ckpt-certificates";
+}
+
+const unsigned char *octets(std::string_view text) {
+  return reinterpret_cast<const unsigned char *>(text.data());
+}
+
+// Called if the client names protocols.
+int choose_protocol(SSL *, const unsigned char **chosen, unsigned char *size,
+                    const unsigned char *offered, unsigned offered_size, void *own) {
+  std::string_view list = protocol_of(*static_cast<const Authentication *>(own));
+  int found = ::SSL_select_next_proto(const_cast<unsigned char **>(chosen), size, octets(list),
+                                      static_cast<unsigned>(list.size()), offered, offered_size);
+  return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+bool has_agreed(const SSL &ssl, Authentication by) {
+  const unsigned char *chosen = nullptr;
+  unsigned size = 0;
+  ::SSL_get0_alpn_selected(&ssl, &chosen, &size);
+  std::string_view agreed(reinterpret_cast<const char *>(chosen), size);
+  return agreed == protocol_of(by).substr(1);
+}
+
+Error other_authentication(Tls::Side side, Authentication by) {
+  bool munge = by == Authentication::Munge;
+  if (side == Tls::Side::Server)
+    return {fmt::format("the program identifies itself by {}, and this ckpt-devd expects {}",
+                        munge ? "a certificate" : "munge", munge ? "munge" : "a certificate"),
+            munge ? "set CKPT_REMOTE_AUTH=munge for the program, or start ckpt-devd without --munge"
+                  : "set CKPT_REMOTE_AUTH=certificates for the program, or start ckpt-devd with "
+                    "--munge"};
+  if (munge)
+    return {"it identifies users by certificates, and this program uses munge",
+            "get a certificate (ckpt-devd --make-user) and set CKPT_REMOTE_AUTH=certificates, or "
+            "start ckpt-devd there with --munge"};
+  return {"it identifies users by munge, and this program uses a certificate",
+          "set CKPT_REMOTE_AUTH=munge, or start ckpt-devd there without --munge"};
+}
+
+// RFC 5705, section 4: labels that begin so need no registration.
+bool export_value(SSL &ssl, std::string_view label, Binding::Value &into) {
+  return ::SSL_export_keying_material(&ssl, reinterpret_cast<unsigned char *>(into.data()),
+                                      into.size(), label.data(), label.size(), nullptr, 0, 0) == 1;
 }
 
 std::string common_name(const SSL &ssl) {
@@ -103,7 +154,9 @@ std::string common_name(const SSL &ssl) {
 }  // namespace
 
 Error tls_error(const std::string &step, const SSL &ssl, int why) {
-  if (long verified = ::SSL_get_verify_result(&ssl); verified != X509_V_OK)
+  // Without certificates there is a result, too, and it does not count.
+  bool verifies = ::SSL_get_verify_mode(&ssl) != SSL_VERIFY_NONE;
+  if (long verified = ::SSL_get_verify_result(&ssl); verifies && verified != X509_V_OK)
     return {fmt::format("{}: the other side's certificate is not accepted: {}", step,
                         ::X509_verify_cert_error_string(verified)),
             certificate_hint(verified)};
@@ -124,48 +177,87 @@ std::string usual_certificates(Tls::Side side) {
   return std::string(home ? home : "") + "/.config/ckpt/certificates";
 }
 
-Result<Tls> Tls::load(const std::string &folder, Side side) {
+Result<> Tls::begin() {
   ::ERR_clear_error();
-  std::unique_ptr<SSL_CTX, FreeContext> context(
-      ::SSL_CTX_new(side == Side::Client ? ::TLS_client_method() : ::TLS_server_method()));
-  if (!context) return fail("cannot begin TLS: {}", openssl_reason());
-  SSL_CTX *c = context.get();
-  std::string ca = folder + "/ca.pem", own = folder + "/certificate.pem", key = folder + "/key.pem";
-  CKPT_CHECK(check_key_file(key));
-  if (!::SSL_CTX_load_verify_file(c, ca.c_str())) return unusable(ca);
-  if (::SSL_CTX_use_certificate_file(c, own.c_str(), SSL_FILETYPE_PEM) != 1) return unusable(own);
-  if (::SSL_CTX_use_PrivateKey_file(c, key.c_str(), SSL_FILETYPE_PEM) != 1) return unusable(key);
+  bool client = side_ == Side::Client;
+  context_.reset(::SSL_CTX_new(client ? ::TLS_client_method() : ::TLS_server_method()));
+  if (!context_) return fail("cannot begin TLS: {}", openssl_reason());
+  SSL_CTX *c = context_.get();
+  static Authentication each[] = {Authentication::Certificates, Authentication::Munge};
+  std::string_view protocol = protocol_of(by_);
+  if (client)
+    ::SSL_CTX_set_alpn_protos(c, octets(protocol), static_cast<unsigned>(protocol.size()));
+  else
+    ::SSL_CTX_set_alpn_select_cb(c, choose_protocol, &each[static_cast<int>(by_)]);
   ::SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
   ::SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256");
-  ::SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   ::SSL_CTX_set_num_tickets(c, 0);
   ::SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   ::SSL_CTX_set_read_ahead(c, 1);
   ::SSL_CTX_set_default_read_buffer_len(c, 256u << 10);
-  return Tls(std::move(context), side);
+  return {};
+}
+
+Result<Tls> Tls::load(const std::string &folder, Side side) {
+  Tls tls(side, Authentication::Certificates);
+  CKPT_CHECK(tls.begin());
+  SSL_CTX *c = tls.context_.get();
+  std::string ca = folder + "/ca.pem", own = folder + "/certificate.pem", key = folder + "/key.pem";
+  CKPT_CHECK(check_key_file(key));
+  if (!::SSL_CTX_load_verify_file(c, ca.c_str())) return unusable(ca);
+  if (::SSL_CTX_use_certificate_file(c, own.c_str(), SSL_FILETYPE_PEM) != 1) return unusable(own);
+  if (::SSL_CTX_use_PrivateKey_file(c, key.c_str(), SSL_FILETYPE_PEM) != 1) return unusable(key);
+  ::SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  return tls;
+}
+
+Result<Tls> Tls::unidentified(Side side) {
+  Tls tls(side, Authentication::Munge);
+  CKPT_CHECK(tls.begin());
+  ::SSL_CTX_set_verify(tls.context_.get(), SSL_VERIFY_NONE, nullptr);
+  if (side == Side::Server) CKPT_CHECK(use_new_key(*tls.context_));
+  return tls;
+}
+
+Error Tls::refusal(const SSL &ssl, int why) const {
+  int reason = ERR_GET_REASON(::ERR_peek_last_error());
+  if (why == SSL_ERROR_SSL && (reason == SSL_R_NO_APPLICATION_PROTOCOL ||
+                               reason == SSL_AD_REASON_OFFSET + SSL_AD_NO_APPLICATION_PROTOCOL))
+    return other_authentication(side_, by_);
+  return tls_error("cannot agree on TLS", ssl, why);
+}
+
+Result<> Tls::agree(SSL &ssl, int socket, std::chrono::steady_clock::time_point deadline) const {
+  for (;;) {
+    ::ERR_clear_error();
+    errno = 0;
+    int n = side_ == Side::Client ? ::SSL_connect(&ssl) : ::SSL_accept(&ssl);
+    if (n == 1) return {};
+    int why = ::SSL_get_error(&ssl, n);
+    if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
+      return Failure(refusal(ssl, why));
+    CKPT_CHECK(wait_for_socket(socket, why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline));
+  }
 }
 
 Result<std::unique_ptr<Stream>> Tls::handshake(UniqueFd socket, const std::string &node,
                                                std::chrono::steady_clock::time_point deadline,
-                                               std::string *user) const {
+                                               Peer *peer) const {
   ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
   SslPtr ssl(::SSL_new(context_.get()));
   if (!ssl || !::SSL_set_fd(ssl.get(), socket.get()))
     return fail("cannot begin TLS: {}", openssl_reason());
-  if (side_ == Side::Client) expect_node(*ssl, node);
-  for (;;) {
-    ::ERR_clear_error();
-    errno = 0;
-    int n = side_ == Side::Client ? ::SSL_connect(ssl.get()) : ::SSL_accept(ssl.get());
-    if (n == 1) break;
-    int why = ::SSL_get_error(ssl.get(), n);
-    if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
-      return Failure(tls_error("cannot agree on TLS", *ssl, why));
-    CKPT_CHECK(
-        wait_for_socket(socket.get(), why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline));
-  }
-  if (user) *user = common_name(*ssl);
+  bool munge = by_ == Authentication::Munge;
+  if (side_ == Side::Client && !munge) expect_node(*ssl, node);
+  CKPT_CHECK(agree(*ssl, socket.get(), deadline));
+  // A server that knows no protocols has certificates.
+  if (munge && !has_agreed(*ssl, by_)) return Failure(other_authentication(side_, by_));
+  if (peer && munge &&
+      (!export_value(*ssl, "EXPERIMENTAL ckpt munge client", peer->binding.client) ||
+       !export_value(*ssl, "EXPERIMENTAL ckpt munge server", peer->binding.server)))
+    return fail("cannot tie munge to the connection: {}", openssl_reason());
+  if (peer && !munge) peer->user = common_name(*ssl);
   return std::make_unique<TlsStream>(std::move(socket), std::move(ssl));
 }
 

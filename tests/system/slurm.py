@@ -13,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 
+import munge
 from conftest import BUILD, tree_of, wait_for
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "scontrol")
@@ -110,11 +111,7 @@ class Slurm:
         self._start_daemons()
 
     def _start_daemons(self):
-        key = self.folder / "munge.key"
-        key.write_bytes(os.urandom(64))
-        key.chmod(0o400)
-        self._start("munged", "munged", "--foreground", "--force", f"--socket={self.folder}/munge.sock",
-                    *(f"--{o}-file={self.folder}/munge.{o}" for o in ("key", "pid", "log", "seed")))
+        self._start("munged", *munge.prepare(self.folder))
         wait_for((self.folder / "munge.sock").exists, "munged")
         if self.user.pw_uid != 0:
             self._start("ckpt-helper", BUILD / "helper" / "ckpt-helper", "--socket", self.folder / "helper.sock",

@@ -30,7 +30,8 @@ class Server:
     job           its ckpt-devd
     """
 
-    def __init__(self, ocl, *options, names="127.0.0.1", port=7667, node=None, account=("--account", "root"), env=None):
+    def __init__(self, ocl, *options, names="127.0.0.1", port=7667, node=None, account=("--account", "root"), env=None,
+                 certificates=True):
         self.ocl, ckpt = ocl, ocl.ckpt
         self.folder = ckpt.runtime / f"devd{len(ckpt.jobs)}"
         self.folder.mkdir()
@@ -42,7 +43,8 @@ class Server:
         host = names.split(",")[0]
         self.tls = f"{host}:{port}"
         ckpt.env["CKPT_CERTIFICATES"] = self.user
-        arguments = ["--socket", self.unix, "--listen", self.tls, "--certificates", self.server, *account, *options]
+        shown = ["--certificates", self.server] if certificates else ["--munge"]
+        arguments = ["--socket", self.unix, "--listen", self.tls, *shown, *account, *options]
         self.job = node.start("ckpt-devd", *arguments) if node else ckpt.start("ckpt-devd", arguments, env=env or {})
         self.job.wait_text("listening")
 

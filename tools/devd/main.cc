@@ -22,7 +22,8 @@ namespace {
 constexpr const char *kConfigurationFile = "/etc/ckpt/ckpt-devd.conf";
 
 struct Options {
-  std::string socket, listen, certificates, allow, account;
+  std::string socket, listen, certificates, munge_socket, allow, account;
+  bool munge = false;
   unsigned connections = remote::Limits{}.connections;
   unsigned all_connections = remote::Limits{}.all_connections;
   u64 memory = 0;
@@ -57,6 +58,8 @@ Result<remote::DaemonOptions> daemon_options(const Options &o) {
                           "give --listen, or leave out --socket=none");
   d.certificates = o.certificates.empty() ? remote::usual_certificates(remote::Tls::Side::Server)
                                           : o.certificates;
+  d.munge = o.munge;
+  d.munge_socket = o.munge_socket;
   d.account = o.account;
   for (std::string &name :
        split_at_commas(o.allow.empty() ? remote::user_name(::geteuid()) : o.allow))
@@ -101,16 +104,24 @@ void add_serving_options(CommandLine &line, Options &o) {
                           "a file with any of these options, as lines of the form name = value");
   line.option("--socket=PATH", o.socket, "the UNIX socket for programs of this node, or none")
       .default_is(own_socket());
-  line.option("--listen=ADDRESS", o.listen,
-              "serve other nodes at this address and port, with TLS; 0.0.0.0:7667 is every "
-              "address")
-      .default_is("no network");
-  line.option("--certificates=FOLDER", o.certificates,
-              "the folder with ca.pem and this node's certificate.pem and key.pem")
-      .default_is(remote::usual_certificates(remote::Tls::Side::Server));
+  Option listen = line.option("--listen=ADDRESS", o.listen,
+                              "serve other nodes at this address and port, with TLS; 0.0.0.0:7667 "
+                              "is every address");
+  listen.default_is("no network");
+  Option certificates =
+      line.option("--certificates=FOLDER", o.certificates,
+                  "the folder with ca.pem and this node's certificate.pem and key.pem");
+  certificates.default_is(remote::usual_certificates(remote::Tls::Side::Server));
+  Option munge = line.flag("--munge", o.munge,
+                           "identify users by munge, which Slurm's nodes have, and not by "
+                           "certificates");
+  munge.needs(listen).excludes(certificates);
+  line.option("--munge-socket=PATH", o.munge_socket, "the socket of munged")
+      .environment("CKPT_MUNGE_SOCKET");
   line.option("--allow=USERS", o.allow,
               "the authorised users, separated by commas: names of certificates, and of this "
-              "node's users; *: all users with a certificate, and all users of this node")
+              "node's users; *: all users with a certificate or credential, and all users of this "
+              "node")
       .default_is(remote::user_name(::geteuid()));
   line.option("--account=NAME", o.account,
               "if root runs ckpt-devd: the account of this node under which all users are served")

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a program identifies itself to a ckpt-devd of another node: what its environment says.
+#pragma once
+
+#include <sys/types.h>
+
+#include <set>
+#include <string>
+
+#include "common/base/result.h"
+#include "remote/tls.h"
+
+namespace ckpt::remote {
+
+// `wanted`: CKPT_REMOTE_AUTH. Otherwise certificates, unless there are none and munge is there.
+Result<Authentication> choose_authentication(const std::string &wanted, bool has_certificates,
+                                             bool has_munge);
+Result<Authentication> chosen_authentication();
+
+// CKPT_MUNGE_SOCKET; empty: the usual one.
+std::string chosen_munge_socket();
+
+// The users whose ckpt-devd is believed: root and this process's user, or only CKPT_DEVD_USER.
+Result<std::set<uid_t>> accepted_servers();
+
+}  // namespace ckpt::remote

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the two ends of a TLS connection without certificates learn of each other who they are.
+//
+//   server  ServerUser: the uid under which ckpt-devd runs
+//   client  Credential: by munge, for that uid only
+//   server  ServerCredential: by munge, for the client's uid only
+//
+// The payload of a credential is a value that only the two ends of this connection can compute, and
+// which is another one in each direction (Binding). Whoever stands in between has two connections
+// with two values, so a credential that is passed on proves nothing; nor does one that is sent
+// back.
+//
+// The client is the first to show a credential, and it does so only to a server of a user that it
+// accepts: a peer that has proved nothing is to get no credential of root's. That each credential
+// has one reader keeps either side from showing it to a service that does not look at payloads.
+#pragma once
+
+#include <set>
+
+#include "remote/connection.h"
+#include "remote/munge.h"
+#include "remote/tls.h"
+
+namespace ckpt::remote {
+
+// Larger ones are refused before they are read. One of munge with our payload has about 250 bytes.
+inline constexpr size_t kMaxCredential = 4096;
+
+// The client's part. `servers`: the users whose ckpt-devd it accepts.
+Result<> show_credential(Connection &connection, const CredentialService &service,
+                         const Binding &binding, const std::set<uid_t> &servers,
+                         CredentialService::Deadline deadline);
+
+// The server's part. Returns the uid of the client.
+Result<uid_t> check_credential(Connection &connection, const CredentialService &service,
+                               const Binding &binding, CredentialService::Deadline deadline);
+
+}  // namespace ckpt::remote
