@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/munge.h"
+#include "common/base/shortage.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -145,7 +146,7 @@ template <class T>
 Result<T> in_time(std::function<Result<T>()> call, CredentialService::Deadline deadline) {
   auto task = std::make_shared<std::packaged_task<Result<T>()>>(std::move(call));
   std::future<Result<T>> result = task->get_future();
-  std::thread thread([task] { (*task)(); });
+  CKPT_TRY(std::thread thread, start_thread([task] { (*task)(); }));
   if (result.wait_until(deadline) == std::future_status::ready) {
     thread.join();
     return result.get();

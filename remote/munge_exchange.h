@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the two ends of a TLS connection without certificates learn of each other who they are.
+// How the two ends of a TLS connection without certificates prove to each other which users they
+// are.
 //
 //   server  ServerUser: the uid under which ckpt-devd runs
 //   client  Credential: by munge, for that uid only
 //   server  ServerCredential: by munge, for the client's uid only
 //
 // The payload of a credential is a value that only the two ends of this connection can compute, and
-// which is another one in each direction (Binding). Whoever stands in between has two connections
-// with two values, so a credential that is passed on proves nothing; nor does one that is sent
-// back.
+// which differs between the directions (Binding). An attacker between the two ends has two
+// connections with two values, so a credential that is passed on proves nothing; nor does one that
+// is sent back.
 //
 // The client is the first to show a credential, and it does so only to a server of a user that it
 // accepts: a peer that has proved nothing is to get no credential of root's. That each credential

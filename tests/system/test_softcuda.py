@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs compiled by nvcc on the software CUDA device. Skipped where there is no CUDA toolkit."""
+import json
 import os
 import shutil
 import signal
