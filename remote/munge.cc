@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/munge.h"
-#include "common/base/shortage.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include <future>
 #include <memory>
 #include <thread>
+
+#include "common/base/shortage.h"
 
 namespace ckpt::remote {
 namespace {
