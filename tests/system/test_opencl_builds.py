@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from conftest import BUILD
-from test_opencl import OPENCL, assert_no_driver, devices, finished, ocl  # noqa: F401
+from test_opencl import OPENCL, assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
 from test_opencl_width import EXTRA_OPTIONS
 
 KERNEL = "kernel void k(global int *a) { a[get_global_id(0)] = VALUE; }\n"
@@ -84,6 +84,20 @@ def test_a_program_is_built_again_with_the_files_that_it_had(ocl, how):
         copy = ocl.restore("image", target)
         finished(copy)
         assert f"wrote {value}" in copy.text
+
+
+def test_what_is_known_of_programs_stays_on_other_devices(ocl):
+    """The log of a failed build, programs with a library, and one that prints: Oclgrind counts its formats as
+    variables at program scope, which would refuse the last dump."""
+    job = ocl.start("build_info")
+    job.wait_text("READY")
+    for n, target in enumerate(["oclgrind", "pocl"]):  # rusticl cannot link
+        ocl.ckpt.dump(job.pid, f"image{n}")
+        assert job.wait() == 85, job.error_text
+        job = ocl.restore(f"image{n}", target)
+        wait_until_computing(job)
+    ocl.go()
+    finished(job)
 
 
 def test_a_file_that_was_not_found_refuses_the_dump(ocl):

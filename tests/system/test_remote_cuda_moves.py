@@ -113,6 +113,18 @@ def test_an_image_restores_on_a_local_device_and_the_other_way_round(nodes):
     moved.finish(back)
 
 
+def test_a_restore_shows_the_program_no_more_devices(nodes):
+    """Without --device it gets all devices of this node. Its variables are on one, so that it can be dumped again."""
+    moved = Moved(nodes, source="remote_variables.cu")
+    nodes.ckpt.dump(moved.job.pid, "there")
+    assert moved.job.wait() == 85
+    here = nodes.ckpt.restore("there")
+    moved.step(here)
+    nodes.ckpt.dump(here.pid, "here")
+    assert here.wait() == 85
+    moved.finish(nodes.ckpt.restore("here"))
+
+
 def test_the_program_continues_on_its_server_after_a_dump(nodes):
     moved = Moved(nodes)
     server = nodes.drivers()

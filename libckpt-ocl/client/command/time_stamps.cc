@@ -5,10 +5,11 @@ namespace ckpt::ocl {
 
 // A driver's clock starts anywhere, and a restore brings another driver. Each device therefore has
 // an offset that keeps its time stamps from running backwards; differences between two stamps of
-// one driver stay exact.
+// one driver stay exact. Sub-devices share the clock, and so the offset, of their device: events of
+// their queues may wait for each other.
 void set_time_stamps(Event &e, const Completion &c) {
   if (!e.queue || c.ended == 0) return;
-  Device &d = *e.queue->device;
+  Device &d = *e.queue->device->root();
   std::lock_guard lock(d.mutex);
   if (c.queued + d.stamp_offset < d.stamp_floor) d.stamp_offset = d.stamp_floor - c.queued;
   auto shown = [&](u64 driver) { return driver + d.stamp_offset; };

@@ -113,6 +113,7 @@ cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
   cl_int status = send_headers(p, options);
   if (status == CL_SUCCESS) status = link().round_trip(op, p.number, payload);
   forget_info(&p);
+  keep_build_info(p);
   std::lock_guard lock(p.mutex);
   if (!p.from_binary) p.options = options;
   p.containers.clear();
@@ -295,6 +296,7 @@ cl_program clLinkProgram(cl_context context, cl_uint n, const cl_device_id *devi
     status = create(p, static_cast<u16>(Op::LinkProgram), w.take());
   }
   p->was_built = status == CL_SUCCESS;
+  if (p->was_built) keep_build_info(*p);
   cl_program made = created<cl_program>(p, status, errcode);
   if (notify) notify(made, user);
   return made;

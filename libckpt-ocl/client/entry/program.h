@@ -10,12 +10,16 @@ namespace ckpt::ocl {
 inline constexpr std::string_view kArgumentInfo = "-cl-kernel-arg-info";
 bool asks_for_argument_info(const std::string &options);
 
-// What the program was linked from. Empty if it was not linked, or if an input has no source.
+// What the program was linked from, in place of a library what that was linked from. Empty if it
+// was not linked, or if an input has no source.
 std::vector<Container::Unit> link_units_of(const Program &p);
 
 // The bytes of its variables at program scope (OpenCL C 2.0 and 3.0). The program is named by its
 // number, because it may have been destroyed; it then has none.
 size_t program_scope_bytes(u64 program, u64 device);
+
+// Asks the driver what Program::build_info keeps. To be called after each build.
+void keep_build_info(Program &p);
 
 // The kernels of a built program; empty if the driver does not report them.
 std::vector<std::string> kernel_names(Program &p);

@@ -54,7 +54,37 @@ cl_int answer_binaries(Program &p, const Answer &out) {
   return CL_SUCCESS;
 }
 
+cl_int answer_build_info(Program &p, const Device &d, cl_program_build_info param,
+                         const Answer &out) {
+  {
+    std::lock_guard lock(p.mutex);
+    auto kept = p.build_info.find({d.number, param});
+    if (kept != p.build_info.end()) return out.bytes(kept->second);
+  }
+  return remote_info(InfoOf::ProgramBuild, p, d.number, param, out);
+}
+
+// Drivers before OpenCL 2.0 have no such variables. Oclgrind (21.10, OpenCL 1.2) counts the formats
+// of printf as such.
+bool may_have_program_scope(u64 device) {
+  Bytes version;
+  return remote_info(InfoOf::Device, device, 0, CL_DEVICE_VERSION, version) == CL_SUCCESS &&
+         !text(version).starts_with("OpenCL 1.");
+}
+
 }  // namespace
+
+void keep_build_info(Program &p) {
+  decltype(p.build_info) kept;
+  for (Device *d : p.devices)
+    for (cl_program_build_info param :
+         {CL_PROGRAM_BUILD_STATUS, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_BINARY_TYPE})
+      if (Bytes value;
+          remote_info(InfoOf::ProgramBuild, p.number, d->number, param, value) == CL_SUCCESS)
+        kept[{d->number, param}] = std::move(value);
+  std::lock_guard lock(p.mutex);
+  p.build_info = std::move(kept);
+}
 
 bool asks_for_argument_info(const std::string &options) {
   return options.find(kArgumentInfo) != std::string::npos;
@@ -64,7 +94,12 @@ std::vector<Container::Unit> link_units_of(const Program &p) {
   if (!p.units.empty()) return p.units;
   std::vector<Container::Unit> units;
   for (const Ref<Program> &in : p.inputs) {
-    if (in->source.empty()) return {};
+    if (in->source.empty()) {
+      std::vector<Container::Unit> of_library = link_units_of(*in);
+      if (of_library.empty()) return {};
+      std::ranges::move(of_library, std::back_inserter(units));
+      continue;
+    }
     Container::Unit &u = units.emplace_back();
     u.source = in->source;
     u.options = in->options;
@@ -84,6 +119,7 @@ bool shows_argument_info(const Program &p) {
 size_t program_scope_bytes(u64 program, u64 device) {
   Bytes value;
   size_t bytes = 0;
+  if (!may_have_program_scope(device)) return 0;
   remote_info(InfoOf::ProgramBuild, program, device, CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE,
               value);
   std::memcpy(&bytes, value.data(), std::min(value.size(), sizeof bytes));
@@ -155,8 +191,7 @@ cl_int clGetProgramBuildInfo(cl_program program, cl_device_id device, cl_program
     case CL_PROGRAM_BUILD_STATUS:
     case CL_PROGRAM_BUILD_LOG:
     case CL_PROGRAM_BINARY_TYPE:
-    case CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE:
-      return remote_info(InfoOf::ProgramBuild, *p, d->number, param, out);
+    case CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE: return answer_build_info(*p, *d, param, out);
     default: return CL_INVALID_VALUE;
   }
 }

@@ -68,7 +68,7 @@ struct Device : Object {
   // The limits that the program has read and may rely on: the strictest value of all answers.
   std::mutex mutex;
   std::map<cl_device_info, LimitValue> limits_read;
-  // Time stamps never run backwards, not even across a restore (time_stamps.cc).
+  // Time stamps never run backwards, not even across a restore (time_stamps.cc). Of a root device.
   u64 stamp_offset = 0;  // added to the driver's time stamps
   u64 last_stamp = 0;
   u64 stamp_floor = 0;                        // last_stamp at the latest restore
@@ -222,6 +222,9 @@ struct Program : Object {
   std::string options;              // of the last build, as the application gave them
   std::atomic<u32> kernels{0};      // number of live kernels
   std::map<u64, Bytes> containers;  // by device: what CL_PROGRAM_BINARIES answers
+  // By device and parameter: what the compiler said of the last build. On another device the
+  // program may be built by another compiler, and a build that failed is not made again.
+  std::map<std::pair<u64, cl_program_build_info>, Bytes> build_info;
   std::shared_ptr<struct SlicedProgram> sliced;
   bool built_for(const Device *d) const {
     return std::find(devices.begin(), devices.end(), d) != devices.end();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The start, and what devices say of themselves: asked once, as it never changes.
+#include <algorithm>
 #include <map>
 
 #include "agent/participant/participant.h"
@@ -35,6 +36,8 @@ CUresult start() {
 struct Known {
   std::mutex mutex;
   int version = 0;
+  int devices = 0;        // 0: not asked since the last move
+  int first_devices = 0;  // when the program first asked
   std::map<std::pair<CUdevice, CUdevice_attribute>, int> attributes;
 };
 Known &what_is_known() {
@@ -65,7 +68,7 @@ bool is_lacking(CUdevice_attribute a) {
 void forget_what_devices_said() {
   Known &known = what_is_known();
   std::lock_guard lock(known.mutex);
-  known.version = 0;
+  known.version = known.devices = 0;
   known.attributes.clear();
 }
 
@@ -86,6 +89,20 @@ CUresult entry_cuDriverGetVersion(int *version) {
   if (known.version == 0)
     if (CUresult e = ask_cuDriverGetVersion(&known.version); e != CUDA_SUCCESS) return e;
   *version = known.version;
+  return CUDA_SUCCESS;
+}
+
+// A program may have a place for each device in its lists, and shares its variables with all
+// devices that it sees. So it never sees more than at first, although a move may offer more.
+CUresult entry_cuDeviceGetCount(int *count) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  Known &known = what_is_known();
+  std::lock_guard lock(known.mutex);
+  if (known.devices == 0)
+    if (CUresult e = ask_cuDeviceGetCount(&known.devices); e != CUDA_SUCCESS) return e;
+  if (known.first_devices == 0) known.first_devices = known.devices;
+  *count = std::min(known.devices, known.first_devices);
   return CUDA_SUCCESS;
 }
 

@@ -18,10 +18,19 @@ inline bool may_go_on(int steps) {
   return steps < most;
 }
 
+inline int devices_seen() {
+  int n = 0;
+  CUDA(cudaGetDeviceCount(&n));
+  return n;
+}
+
+// No move shows the program more devices.
 inline void wait_until_wanted(int steps) {
+  static const int kAtFirst = devices_seen();
   std::printf("step %d\n", steps);
   std::fflush(stdout);
   while (!may_go_on(steps)) usleep(2000);
+  CHECK(devices_seen() <= kAtFirst);
 }
 
 constexpr const char *kLibrary =

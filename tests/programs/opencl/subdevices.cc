@@ -37,6 +37,35 @@ static void facts(const Cl &cl, const std::vector<cl_device_id> &parts) {
   }
 }
 
+static cl_event filled(cl_command_queue q, cl_mem m, const cl_event *behind) {
+  int value = 1;
+  cl_event e;
+  CL(clEnqueueFillBuffer(q, m, &value, sizeof value, 0, 256, behind != nullptr, behind, &e));
+  return e;
+}
+
+static cl_ulong stamp(cl_event e, cl_profiling_info which) {
+  cl_ulong t = 0;
+  CL(clWaitForEvents(1, &e));
+  CL(clGetEventProfilingInfo(e, which, sizeof t, &t, nullptr));
+  return t;
+}
+
+// Parts of one device have one clock. So that theirs would differ after a restore, the last queue
+// is used later than the first one before it.
+static void use_last_queue_later(const std::vector<cl_command_queue> &queues, cl_mem m) {
+  stamp(filled(queues.front(), m, nullptr), CL_PROFILING_COMMAND_END);
+  ::usleep(300'000);
+  stamp(filled(queues.back(), m, nullptr), CL_PROFILING_COMMAND_END);
+}
+
+static void one_clock(const std::vector<cl_command_queue> &queues, cl_mem m) {
+  cl_event first = filled(queues.back(), m, nullptr);
+  CL(clFlush(queues.back()));
+  cl_event second = filled(queues.front(), m, &first);
+  EXPECT(stamp(second, CL_PROFILING_COMMAND_START) >= stamp(first, CL_PROFILING_COMMAND_END));
+}
+
 static void errors(const Cl &cl) {
   cl_device_partition_property many[] = {CL_DEVICE_PARTITION_EQUALLY, 100'000, 0},
                                unknown[] = {0x4321, 1, 0},
@@ -84,7 +113,7 @@ int main() {
   CL(status);
   std::vector<cl_command_queue> queues;
   for (cl_device_id d : all) {
-    queues.push_back(clCreateCommandQueue(context, d, 0, &status));
+    queues.push_back(clCreateCommandQueue(context, d, CL_QUEUE_PROFILING_ENABLE, &status));
     CL(status);
   }
   int zero = 0, by = 5;
@@ -98,8 +127,13 @@ int main() {
   for (cl_device_id d : parts) CL(clReleaseDevice(d));
   CL(clReleaseDevice(counted[0]));
 
+  cl_mem filling = clCreateBuffer(context, CL_MEM_READ_WRITE, 256, nullptr, &status);
+  CL(status);
+  use_last_queue_later(queues, filling);
+
   pause_here();
 
+  one_clock(queues, filling);
   size_t global = 64;
   for (cl_command_queue q : queues) {
     CL(clEnqueueNDRangeKernel(q, add, 1, nullptr, &global, nullptr, 0, nullptr, nullptr));
