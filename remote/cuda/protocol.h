@@ -96,6 +96,8 @@ enum class Op : u16 {
   // address of 8 bytes in the arena
   MakeTextureAt,
   EndTextureAt,  // {u8 1: a surface, u64 cell}
+  // {u64 stream, u64 address, u64 value, u32 flags, u8 bytes of it, u8 1: wait for it}
+  StreamValue,
   Last,
 };
 

@@ -77,6 +77,7 @@ def test_the_driver_api_and_the_runtime_answer_as_natively(nodes):
     same_as_natively(nodes, "textures.cu")
     same_as_natively(nodes, "remote_arrays.cu")
     same_as_natively(nodes, "remote_textures.cu")
+    same_as_natively(nodes, "remote_values.cu")
 
 
 def test_memory_of_host_and_device_answers_as_natively(nodes):

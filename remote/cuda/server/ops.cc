@@ -42,6 +42,7 @@ std::array<Handler, kOps> ops() {
   set(Op::Link, op_link);
   set(Op::MakeTextureAt, op_make_texture_at);
   set(Op::EndTextureAt, op_end_texture_at);
+  set(Op::StreamValue, op_stream_value);
   return all;
 }
 

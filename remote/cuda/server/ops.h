@@ -28,6 +28,8 @@ CUresult op_write_box(Call &c);
 CUresult op_read_box(Call &c);
 CUresult op_copy_box(Call &c);
 
+CUresult op_stream_value(Call &c);
+
 CUresult op_mirror(Call &c);
 CUresult op_end_mirror(Call &c);
 CUresult op_push(Call &c);
