@@ -4,6 +4,7 @@
 #include "remote/authentication.h"
 #include "remote/error_body.h"
 #include "remote/munge_exchange.h"
+#include "remote/packed_stream.h"
 
 namespace ckpt::remote {
 namespace {
@@ -20,7 +21,7 @@ using ConnectionPtr = std::unique_ptr<Connection>;
 
 Result<ConnectionPtr> connect_in_plain(const Address &a) {
   CKPT_TRY(UniqueFd socket, connect_to(a, Stream::Clock::now() + kConnectTimeout));
-  return std::make_unique<Connection>(std::make_unique<Stream>(std::move(socket)));
+  return std::make_unique<Connection>(std::make_unique<SocketStream>(std::move(socket)));
 }
 
 Result<ConnectionPtr> connect_over(const Tls &tls, const Address &a, Tls::Peer &peer) {
@@ -74,6 +75,7 @@ Result<Admitted> converse(const Address &a, const Wanted &w) {
   if (frame.type == Frame::Answer) out.exit_code = r.get<i32>();
   ByteView body = frame.type == Frame::Answer ? r.blob() : r.raw(r.left());
   out.body.assign(body.begin(), body.end());
+  if (serve) pack(c);
   c.stream().set_deadline({});
   return out;
 }

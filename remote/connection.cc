@@ -57,6 +57,11 @@ Result<Connection::Received> Connection::receive(size_t max_body) {
   return Received{static_cast<Frame>(h.type), body_};
 }
 
+void Connection::replace_stream(Over *over) {
+  stream_ = over(std::move(stream_), ByteView(ahead_).subspan(ahead_at_, ahead_end_ - ahead_at_));
+  ahead_at_ = ahead_end_ = 0;
+}
+
 Result<> Connection::receive_bulk(std::span<std::byte> into) { return read_exactly(into); }
 
 void Connection::Batch::add(Frame type, std::span<const ByteView> body) {

@@ -23,6 +23,10 @@ class Connection {
   // An error, too, if the peer hung up; ended() then says whether it was between two frames.
   Result<Received> receive(size_t max_body = kMaxBody);
   bool ended() const { return ended_; }
+  // Goes on with the stream that `over` makes of this one. `ahead`: what was read of it already. To
+  // be called before another thread uses this.
+  using Over = std::unique_ptr<Stream>(std::unique_ptr<Stream> below, ByteView ahead);
+  void replace_stream(Over *over);
   // The bulk that follows the frame.
   Result<> receive_bulk(std::span<std::byte> into);
 

@@ -26,7 +26,8 @@
 //
 // The first frame is Hello, except where munge identifies the two sides. The server answers with
 // Refused, or with what was asked for: Answer for the lists and checks of devices, Greeting for a
-// program. Frames before the Greeting are small.
+// program. Frames before the Greeting are small. Behind it, a connection with TLS is packed
+// (packed_stream.h).
 #pragma once
 
 #include "common/base/bytes.h"
@@ -34,7 +35,7 @@
 namespace ckpt::remote {
 
 inline constexpr u32 kMagic = 0x4d524b43;  // "CKRM"
-inline constexpr u32 kVersion = 4;
+inline constexpr u32 kVersion = 5;
 
 enum class Frame : u16 {
   // To the server.

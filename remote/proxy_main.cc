@@ -103,7 +103,7 @@ Result<int> serve_cuda(const Options &o) {
     return 0;
   }
   CKPT_CHECK(send_message(client.get(), kOk));
-  Stream program(std::move(client));
+  SocketStream program(std::move(client));
   Result<> r = pump(program, server);
   if (!r) return Failure(std::move(r.error()).in("ckpt-devd at " + address.text()));
   return 0;

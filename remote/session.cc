@@ -15,6 +15,7 @@
 #include "remote/error_body.h"
 #include "remote/far_relay.h"
 #include "remote/munge_exchange.h"
+#include "remote/packed_stream.h"
 #include "remote/pump.h"
 
 namespace ckpt::remote {
@@ -121,6 +122,7 @@ class Session {
     Bytes platforms;
     CKPT_TRY(RingClient ring, RingClient::greet(std::move(client.first), platforms));
     CKPT_CHECK(connection_.send(Frame::Greeting, platforms));
+    pack(connection_);
     MemoryAccount account([this](i64 change) { return ask_for_memory(daemon_, change); });
     // Never destroyed: its threads run until the process ends.
     auto *relay = new FarRelay(connection_, {std::move(ring), std::move(output), std::move(errors)},
@@ -131,16 +133,17 @@ class Session {
   // Without TLS the process with the driver goes on with the peer's socket. From now on it alone
   // asks the daemon.
   Result<> serve_cuda(const Hello &hello) {
-    Stream &peer = connection_.stream();
+    bool plain = connection_.stream().is_plain();
     CKPT_TRY(auto pair, socket_pair());
-    int socket = peer.is_plain() ? peer.descriptor() : pair.second.get();
+    int socket = plain ? connection_.stream().descriptor() : pair.second.get();
     CKPT_TRY(pid_t pid, options_.starter.start_cuda(hello.devices, socket, daemon_));
     pair.second.reset();
     CKPT_CHECK(connection_.send(Frame::Greeting));
+    pack(connection_);
     Result<> pumped;
-    if (!peer.is_plain()) {
-      Stream server(std::move(pair.first));
-      pumped = pump(peer, server);
+    if (!plain) {
+      SocketStream server(std::move(pair.first));
+      pumped = pump(connection_.stream(), server);
     }
     int status = 0;
     while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -165,7 +168,7 @@ Result<std::unique_ptr<Stream>> open_stream(UniqueFd peer, const Tls *tls, Tls::
   }
   CKPT_TRY(ucred credentials, peer_credentials(peer.get()));
   identity.user = user_name(credentials.uid);
-  return std::make_unique<Stream>(std::move(peer));
+  return std::make_unique<SocketStream>(std::move(peer));
 }
 
 Result<std::string> identify_by_munge(Connection &c, const CredentialService &munge,

@@ -25,15 +25,15 @@ Result<> wait_for_socket(int socket, short events,
   }
 }
 
-Stream::Stream(UniqueFd socket) : socket_(std::move(socket)) {
+SocketStream::SocketStream(UniqueFd socket) : socket_(std::move(socket)) {
   ::fcntl(socket_.get(), F_SETFL, ::fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
 }
 
-Result<> Stream::wait(short events, std::optional<Clock::time_point> deadline) {
+Result<> SocketStream::wait(short events, std::optional<Clock::time_point> deadline) {
   return wait_for_socket(socket_.get(), events, deadline);
 }
 
-Result<size_t> Stream::read_some(std::span<std::byte> into) {
+Result<size_t> SocketStream::read_some(std::span<std::byte> into) {
   for (;;) {
     ssize_t n = ::recv(socket_.get(), into.data(), into.size(), 0);
     if (n >= 0) return static_cast<size_t>(n);
@@ -45,14 +45,14 @@ Result<size_t> Stream::read_some(std::span<std::byte> into) {
   }
 }
 
-Result<size_t> Stream::write_some(ByteView data) {
+Result<size_t> SocketStream::write_some(ByteView data) {
   ssize_t n = ::send(socket_.get(), data.data(), data.size(), MSG_NOSIGNAL);
   if (n >= 0) return static_cast<size_t>(n);
   if (errno == EAGAIN || errno == EINTR) return 0u;
   return fail_errno("cannot send");
 }
 
-Result<> Stream::write(ByteView data) {
+Result<> SocketStream::write(ByteView data) {
   while (!data.empty()) {
     CKPT_TRY(size_t n, write_some(data));
     if (n == 0) CKPT_CHECK(wait(POLLOUT, {}));
@@ -61,6 +61,6 @@ Result<> Stream::write(ByteView data) {
   return {};
 }
 
-void Stream::shut_down() { ::shutdown(socket_.get(), SHUT_RDWR); }
+void SocketStream::shut_down() { ::shutdown(socket_.get(), SHUT_RDWR); }
 
 }  // namespace ckpt::remote

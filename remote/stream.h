@@ -17,21 +17,33 @@ class Stream {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The bytes go through the socket as they are. It does not block from now on.
-  explicit Stream(UniqueFd socket);
   virtual ~Stream() = default;
-  Stream(const Stream &) = delete;
 
   // At least one byte; 0: the peer hung up.
-  virtual Result<size_t> read_some(std::span<std::byte> into);
-  Result<> write(ByteView data);
+  virtual Result<size_t> read_some(std::span<std::byte> into) = 0;
+  virtual Result<> write(ByteView data) = 0;
   // read_some() fails once this moment has passed; no value: it waits for ever.
-  void set_deadline(std::optional<Clock::time_point> deadline) { deadline_ = deadline; }
+  virtual void set_deadline(std::optional<Clock::time_point> deadline) = 0;
   // Wakes a thread that reads or writes. Its call then fails.
-  void shut_down();
-  int descriptor() const { return socket_.get(); }
+  virtual void shut_down() = 0;
+  virtual int descriptor() const = 0;
   // Whether another process may go on with the socket.
-  virtual bool is_plain() const { return true; }
+  virtual bool is_plain() const = 0;
+};
+
+// The bytes go through the socket as they are.
+class SocketStream : public Stream {
+ public:
+  // The socket does not block from now on.
+  explicit SocketStream(UniqueFd socket);
+  SocketStream(const SocketStream &) = delete;
+
+  Result<size_t> read_some(std::span<std::byte> into) override;
+  Result<> write(ByteView data) override;
+  void set_deadline(std::optional<Clock::time_point> deadline) override { deadline_ = deadline; }
+  void shut_down() override;
+  int descriptor() const override { return socket_.get(); }
+  bool is_plain() const override { return true; }
 
  protected:
   // 0: the socket takes nothing now.

@@ -20,10 +20,10 @@ struct FreeSsl {
 };
 using SslPtr = std::unique_ptr<SSL, FreeSsl>;
 
-class TlsStream final : public Stream {
+class TlsStream final : public SocketStream {
  public:
   // `ssl` is bound to the socket and has made its handshake.
-  TlsStream(UniqueFd socket, SslPtr ssl) : Stream(std::move(socket)), ssl_(std::move(ssl)) {}
+  TlsStream(UniqueFd socket, SslPtr ssl) : SocketStream(std::move(socket)), ssl_(std::move(ssl)) {}
 
   Result<size_t> read_some(std::span<std::byte> into) override;
   bool is_plain() const override { return false; }

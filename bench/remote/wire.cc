@@ -26,7 +26,7 @@ constexpr int kRoundTrips = 20'000;
 constexpr size_t kBulk = 1u << 30, kPiece = 1u << 20;
 
 std::unique_ptr<Stream> open_stream(UniqueFd socket, char **argv, Tls::Side side) {
-  if (!argv[1]) return std::make_unique<Stream>(std::move(socket));
+  if (!argv[1]) return std::make_unique<SocketStream>(std::move(socket));
   auto tls = Tls::load(argv[side == Tls::Side::Server ? 1 : 2], side);
   auto s = tls->handshake(std::move(socket), argv[3], Clock::now() + std::chrono::seconds(10));
   if (!s) std::fprintf(stderr, "%s\n", s.error().text().c_str());

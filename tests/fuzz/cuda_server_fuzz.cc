@@ -39,12 +39,13 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   if (!ends) std::abort();
   ends->second = {};  // replies go nowhere
   i64 used = 0;
-  Server server(std::make_unique<Connection>(std::make_unique<Stream>(std::move(ends->first))),
-                [&](i64 change) {
-                  bool fits = used + change <= kMostBytes;
-                  if (fits) used += change;
-                  return fits;
-                });
+  Server server(
+      std::make_unique<Connection>(std::make_unique<SocketStream>(std::move(ends->first))),
+      [&](i64 change) {
+        bool fits = used + change <= kMostBytes;
+        if (fits) used += change;
+        return fits;
+      });
   Reader in(view(data, size));
   run_calls(server, in);
   return 0;

@@ -76,7 +76,7 @@ void Link::set_socket(UniqueFd socket) {
   connection_.reset();
   batch_ = {};
   if (socket)
-    connection_ = std::make_unique<Connection>(std::make_unique<Stream>(std::move(socket)));
+    connection_ = std::make_unique<Connection>(std::make_unique<SocketStream>(std::move(socket)));
   connected_ = connection_ != nullptr;
   parking_ = !connected_;
   if (connected_ && !std::exchange(sending_, true)) start_own_thread([this] { send_batches(); });

@@ -34,8 +34,8 @@ Result<> start_driver() {
 Result<> serve(int connection, int account) {
   auto ask = [account](i64 change) { return account < 0 || ask_for_memory(account, change); };
   // Never destroyed: its threads run until the process ends.
-  auto *server =
-      new Server(std::make_unique<Connection>(std::make_unique<Stream>(UniqueFd(connection))), ask);
+  auto *server = new Server(
+      std::make_unique<Connection>(std::make_unique<SocketStream>(UniqueFd(connection))), ask);
   CKPT_CHECK(start_driver());
   CKPT_CHECK(server->output.redirect());
   return server->run();

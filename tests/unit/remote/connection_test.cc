@@ -22,8 +22,8 @@ struct Ends {
 Ends make_ends() {
   auto pair = socket_pair();
   REQUIRE(pair);
-  return {Connection(std::make_unique<Stream>(std::move(pair->first))),
-          Connection(std::make_unique<Stream>(std::move(pair->second)))};
+  return {Connection(std::make_unique<SocketStream>(std::move(pair->first))),
+          Connection(std::make_unique<SocketStream>(std::move(pair->second)))};
 }
 
 }  // namespace

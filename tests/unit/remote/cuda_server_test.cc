@@ -35,14 +35,14 @@ struct Program {
   Program() {
     auto pair = socket_pair();
     REQUIRE(pair);
-    socket = std::make_unique<Stream>(std::move(pair->first));
-    auto *server =
-        new Server(std::make_unique<Connection>(std::make_unique<Stream>(std::move(pair->second))),
-                   [memory = memory](i64 change) {
-                     bool fits = *memory + change <= i64{64} << 20;
-                     if (fits) *memory += change;
-                     return fits;
-                   });
+    socket = std::make_unique<SocketStream>(std::move(pair->first));
+    auto *server = new Server(
+        std::make_unique<Connection>(std::make_unique<SocketStream>(std::move(pair->second))),
+        [memory = memory](i64 change) {
+          bool fits = *memory + change <= i64{64} << 20;
+          if (fits) *memory += change;
+          return fits;
+        });
     servers().push_back(server);
     serving = std::thread([this, server] { ended = server->run(); });
   }

@@ -205,8 +205,8 @@ TEST_CASE("random messages in place of a credential are refused") {
   for (int round = 0; round < 300; round++) {
     auto pair = socket_pair();
     REQUIRE(pair);
-    Connection hostile(std::make_unique<Stream>(std::move(pair->first)));
-    Connection server(std::make_unique<Stream>(std::move(pair->second)));
+    Connection hostile(std::make_unique<SocketStream>(std::move(pair->first)));
+    Connection server(std::make_unique<SocketStream>(std::move(pair->second)));
     Bytes noise(random() % (2 * kMaxCredential));
     for (std::byte &b : noise) b = static_cast<std::byte>(random());
     Frame type = round % 2 ? Frame::Credential : static_cast<Frame>(random() % 40);

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A stream whose bytes are compressed where the link is slower than the compression.
+//
+// What is written becomes blocks: {u32 raw bytes, u32 stored bytes}, and the stored bytes. Stored
+// as 0: the raw bytes follow as they are; else a zstd frame of them. Each block is compressed by
+// itself, so the data of one transfer tells nothing of another's by its length.
+//
+// A piece is compressed if that takes less than half of the time that the link needs for it (a
+// wrong guess must not slow a fast link down), and if the link is busy meanwhile with what the
+// socket still holds. Both times are measured. Pieces that zstd cannot shrink make the writer try
+// more and more seldom.
+#pragma once
+
+#include <memory>
+
+#include "remote/connection.h"
+
+struct ZSTD_CCtx_s;
+struct ZSTD_DCtx_s;
+
+namespace ckpt::remote {
+
+// What TCP_INFO says of a socket. All zero: not TCP, or nothing was sent yet.
+struct LinkTimes {
+  double until_sent = 0;  // seconds for what the socket holds and has not sent
+  double per_byte = 0;    // seconds, at the rate at which the peer receives
+};
+LinkTimes link_times(int socket);
+
+// CKPT_REMOTE_COMPRESSION=no in the environment of the side that sends.
+bool compression_is_off();
+
+class PackedStream final : public Stream {
+ public:
+  static constexpr size_t kPiece = 256u << 10;  // the most that is compressed at once
+
+  using Measure = LinkTimes (*)(int socket);
+
+  // `ahead`: what was read of `below` already.
+  PackedStream(std::unique_ptr<Stream> below, ByteView ahead, Measure measure = link_times);
+  ~PackedStream() override;
+
+  Result<size_t> read_some(std::span<std::byte> into) override;
+  Result<> write(ByteView data) override;
+  void set_deadline(std::optional<Clock::time_point> at) override { below_->set_deadline(at); }
+  void shut_down() override { below_->shut_down(); }
+  int descriptor() const override { return below_->descriptor(); }
+  bool is_plain() const override { return false; }
+
+ private:
+  struct Block {
+    u32 raw, stored;
+  };
+
+  bool worth_a_try(size_t bytes);
+  bool compress(ByteView piece);  // into out_; false: it stays as long
+  Result<> write_as_it_is(ByteView piece);
+  Result<size_t> read_below(std::span<std::byte> into);
+  Result<bool> read_exactly(std::span<std::byte> into);  // false: the peer hung up
+  Result<bool> read_block(std::span<std::byte> into, size_t &arrived);
+
+  std::unique_ptr<Stream> below_;
+  Measure measure_;
+
+  // Of the writer.
+  ZSTD_CCtx_s *compressor_ = nullptr;  // made when it is needed; null: there is no memory for it
+  bool off_;
+  Bytes out_;
+  double seconds_per_byte_;
+  u32 skip_ = 0, next_skip_ = 1;  // pieces that are sent as they are
+
+  // Of the reader.
+  ZSTD_DCtx_s *decompressor_ = nullptr;
+  Bytes ahead_, stored_, raw_;
+  size_t ahead_at_ = 0, raw_at_ = 0;
+  u32 left_ = 0;  // of a block that is as it is
+};
+
+// From now on the connection is packed, unless it has no TLS: then it leads to this node. To be
+// called at the same place of the conversation on both sides.
+void pack(Connection &connection);
+
+}  // namespace ckpt::remote
