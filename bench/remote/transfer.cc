@@ -17,9 +17,11 @@
 namespace {
 
 void fill_with_field(std::vector<float> &all) {
-  for (size_t i = 0; i < all.size(); i++)
-    all[i] = std::sin(static_cast<float>(i % 1024) * 0.01f) *
-             std::cos(static_cast<float>(i / 1024) * 0.003f);
+  for (size_t i = 0; i < all.size(); i++) {
+    size_t row = i / 1024, column = i % 1024;
+    all[i] =
+        std::sin(static_cast<float>(column) * 0.01f) * std::cos(static_cast<float>(row) * 0.003f);
+  }
 }
 
 template <class F>
