@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libFuzzer: a hostile peer of a connection between two nodes, before it is admitted and behind it.
+// First byte odd: it speaks where the other side expects a munge credential. Even: blocks of a
+// packed stream; what has been read is never more than they declare.
+#include <cstdlib>
+
+#include "remote/munge_exchange.h"
+#include "remote/packed_stream.h"
+
+namespace {
+
+using namespace ckpt;
+using namespace ckpt::remote;
+
+class Input final : public Stream {
+ public:
+  explicit Input(ByteView bytes) : bytes_(bytes) {}
+  Result<size_t> read_some(std::span<std::byte> into) override {
+    size_t n = std::min(into.size(), bytes_.size());
+    if (n > 0) std::memcpy(into.data(), bytes_.data(), n);
+    bytes_ = bytes_.subspan(n);
+    return n;
+  }
+  Result<> write(ByteView) override { return {}; }
+  void set_deadline(std::optional<Clock::time_point>) override {}
+  void shut_down() override {}
+  int descriptor() const override { return -1; }
+  bool is_plain() const override { return false; }
+
+ private:
+  ByteView bytes_;
+};
+
+// Believes every credential to be of uid 1, for another connection.
+class Credulous final : public CredentialService {
+ public:
+  Result<std::string> encode(ByteView, uid_t, Deadline) const override { return "MUNGE:x:"; }
+  Result<Content> decode(const std::string &, Deadline) const override {
+    return Content{Bytes(4), 1};
+  }
+};
+
+void read_packed(ByteView bytes) {
+  PackedStream packed(std::make_unique<Input>(bytes), {});
+  Bytes into(bytes.size() % 7 * 50'000 + 1);
+  for (int i = 0; i < 1000; i++) {
+    Result<size_t> n = packed.read_some(into);
+    if (!n || *n == 0) return;
+    if (*n > into.size()) std::abort();
+  }
+}
+
+void exchange_credentials(ByteView bytes) {
+  auto deadline = Stream::Clock::now() + std::chrono::seconds(1);
+  Binding binding;
+  binding.client.fill(std::byte{1});
+  binding.server.fill(std::byte{2});
+  Connection server(std::make_unique<Input>(bytes)), client(std::make_unique<Input>(bytes));
+  if (check_credential(server, Credulous(), binding, deadline)) std::abort();
+  if (show_credential(client, Credulous(), binding, {0, 1}, deadline)) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+  if (size == 0) return 0;
+  ByteView rest = view(data + 1, size - 1);
+  if (data[0] & 1)
+    exchange_credentials(rest);
+  else
+    read_packed(rest);
+  return 0;
+}
