@@ -57,7 +57,7 @@ bool PackedStream::worth_a_try(size_t bytes) {
   if (skip_ > 0) return --skip_, false;
   LinkTimes link = measure_(descriptor());
   double takes = static_cast<double>(bytes) * seconds_per_byte_;
-  if (2 * seconds_per_byte_ < link.per_byte) return takes < link.until_sent;
+  if (2 * seconds_per_byte_ < link.per_byte) return halves_ || takes < link.until_sent;
   seconds_per_byte_ *= kForgetting;
   return false;
 }
@@ -72,6 +72,7 @@ bool PackedStream::compress(ByteView piece) {
                           bytes_worth_sending(piece.size()), piece.data(), piece.size(), kLevel);
   std::chrono::duration<double> took = Clock::now() - begin;
   seconds_per_byte_ += (took.count() / static_cast<double>(piece.size()) - seconds_per_byte_) / 4;
+  halves_ = !::ZSTD_isError(n) && n <= piece.size() / 2;
   if (::ZSTD_isError(n)) {  // no room: it is not worth sending
     skip_ = next_skip_;
     next_skip_ = std::min(next_skip_ * 2, kMostSkipped);

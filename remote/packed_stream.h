@@ -8,8 +8,9 @@
 //
 // A piece is compressed if that takes less than half of the time that the link needs for it (a
 // wrong guess must not slow a fast link down), and if the link is busy meanwhile with what the
-// socket still holds. Both times are measured. Pieces that zstd cannot shrink make the writer try
-// more and more seldom.
+// socket still holds, or the last piece has shrunk to half or less: then both together take no
+// longer. All times are measured. Pieces that zstd cannot shrink make the writer try more and more
+// seldom.
 #pragma once
 
 #include <memory>
@@ -68,6 +69,7 @@ class PackedStream final : public Stream {
   bool off_;
   Bytes out_;
   double seconds_per_byte_;
+  bool halves_ = false;  // the last piece that was compressed has at most half of its length
   u32 skip_ = 0, next_skip_ = 1;  // pieces that are sent as they are
 
   // Of the reader.

@@ -112,6 +112,16 @@ TEST_CASE("only a slow and busy link makes it compress, and only what gets short
   CHECK(on_the_wire(ByteView(words).first(8000), 100, slow_link).size() == 8000 + 80 * 8);
 }
 
+TEST_CASE("on a slow link that is idle, what has shrunk to half goes on to be compressed") {
+  static int asked;
+  asked = 0;
+  PackedStream::Measure busy_once = [](int) { return LinkTimes{asked++ == 0 ? 10.0 : 0.0, 1}; };
+  size_t bytes = 4u << 20;
+  CHECK(on_the_wire(make(Data::Words, bytes, 1), bytes, busy_once).size() < bytes / 2);
+  asked = 0;
+  CHECK(on_the_wire(make(Data::Random, bytes, 1), bytes, busy_once).size() > bytes);
+}
+
 TEST_CASE("CKPT_REMOTE_COMPRESSION=no sends everything as it is") {
   Bytes zeros(1u << 20);
   ::setenv("CKPT_REMOTE_COMPRESSION", "no", 1);
