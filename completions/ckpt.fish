@@ -297,7 +297,7 @@ complete -c ckpt-devd -l config -r -F -d 'a file with any of these options, as l
 complete -c ckpt-devd -l socket -r -F -d 'the UNIX socket for programs of this node, or none'
 complete -c ckpt-devd -l listen -x -d 'serve other nodes at this address and port, with TLS; 0.0.0.0:7667 is every address'
 complete -c ckpt-devd -l certificates -x -a '(__fish_complete_directories)' -d 'the folder with ca.pem and this node\'s certificate.pem and key.pem'
-complete -c ckpt-devd -l munge -d 'identify users by munge, which Slurm\'s nodes have, and not by certificates'
+complete -c ckpt-devd -l munge -d 'authenticate users with munge, as Slurm does, instead of certificates'
 complete -c ckpt-devd -l munge-socket -r -F -d 'the socket of munged'
 complete -c ckpt-devd -l allow -x -d 'the authorised users, separated by commas: names of certificates, and of this node\'s users; *: all users with a certificate or credential, and all users of this node'
 complete -c ckpt-devd -l account -x -d 'if root runs ckpt-devd: the account of this node under which all users are served'

@@ -368,7 +368,7 @@ _ckpt-devd() {
     '--socket=[the UNIX socket for programs of this node, or none]:PATH:_files' \
     '--listen=[serve other nodes at this address and port, with TLS; 0.0.0.0\:7667 is every address]:ADDRESS: ' \
     '--certificates=[the folder with ca.pem and this node'\''s certificate.pem and key.pem]:FOLDER:_directories' \
-    '--munge[identify users by munge, which Slurm'\''s nodes have, and not by certificates]' \
+    '--munge[authenticate users with munge, as Slurm does, instead of certificates]' \
     '--munge-socket=[the socket of munged]:PATH:_files' \
     '--allow=[the authorised users, separated by commas\: names of certificates, and of this node'\''s users; *\: all users with a certificate or credential, and all users of this node]:USERS: ' \
     '--account=[if root runs ckpt-devd\: the account of this node under which all users are served]:NAME: ' \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a program identifies itself to a ckpt-devd of another node: what its environment says.
+// How a program authenticates itself to a ckpt-devd of another node, as its environment says.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,7 @@ Result<Authentication> chosen_authentication();
 // CKPT_MUNGE_SOCKET; empty: the usual one.
 std::string chosen_munge_socket();
 
-// The users whose ckpt-devd is believed: root and this process's user, or only CKPT_DEVD_USER.
+// The users that ckpt-devd may run as: CKPT_DEVD_USER, or else root and this process's user.
 Result<std::set<uid_t>> accepted_servers();
 
 }  // namespace ckpt::remote

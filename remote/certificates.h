@@ -27,7 +27,7 @@ Result<> make_authority(const std::string &folder);
 Result<std::string> make_certificate(const std::string &authority, Holder holder,
                                      const std::string &names, int days);
 
-// A new key with a certificate that it has signed itself: for encryption, it identifies nobody.
+// A new key with a self-signed certificate. It only encrypts and authenticates nothing.
 Result<> use_new_key(SSL_CTX &context);
 
 }  // namespace ckpt::remote

@@ -24,7 +24,7 @@
 // bulk) follow the body and are not counted in it: each side knows from the command how many there
 // are (transfers.h), and so the receiver puts them where they belong without a copy.
 //
-// The first frame is Hello, except where munge identifies the two sides. The server answers with
+// The first frame is Hello, except where munge authenticates the two sides. The server answers with
 // Refused, or with what was asked for: Answer for the lists and checks of devices, Greeting for a
 // program. Frames before the Greeting are small. Behind it, a connection with TLS is packed
 // (packed_stream.h).

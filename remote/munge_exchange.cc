@@ -22,7 +22,7 @@ Result<Reader> receive_body(Connection &c, Frame type) {
   return Reader(frame.body);
 }
 
-// The uid by which the peer has shown to hold this connection.
+// The uid that the peer has proved to have.
 Result<uid_t> receive_credential(Connection &c, Frame type, const CredentialService &service,
                                  const Binding::Value &expected,
                                  CredentialService::Deadline deadline) {
@@ -34,9 +34,8 @@ Result<uid_t> receive_credential(Connection &c, Frame type, const CredentialServ
   if (content.payload.size() == expected.size() &&
       ::CRYPTO_memcmp(content.payload.data(), expected.data(), expected.size()) == 0)
     return content.uid;
-  return fail_with_hint(
-      "the peer's munge credential was made for another connection",
-      "something between the two nodes ends TLS and begins it again: connect without it");
+  return fail_with_hint("the peer's munge credential was made for another connection",
+                        "a proxy between the two nodes terminates TLS: connect without it");
 }
 
 Result<> send_credential(Connection &c, Frame type, const CredentialService &service,
@@ -48,7 +47,8 @@ Result<> send_credential(Connection &c, Frame type, const CredentialService &ser
 
 Failure wrong_server(uid_t uid) {
   return fail_with_hint(
-      fmt::format("it runs as the user \"{}\", and not as root or as you", user_name(uid)),
+      fmt::format("it runs as the user \"{}\", which is neither root nor the program's user",
+                  user_name(uid)),
       "start it as root, or name its user in CKPT_DEVD_USER if you trust that user");
 }
 

@@ -12,9 +12,10 @@
 // connections with two values, so a credential that is passed on proves nothing; nor does one that
 // is sent back.
 //
-// The client is the first to show a credential, and it does so only to a server of a user that it
-// accepts: a peer that has proved nothing is to get no credential of root's. That each credential
-// has one reader keeps either side from showing it to a service that does not look at payloads.
+// The client presents its credential first, and only to a server of a user that it trusts: a peer
+// that has proved nothing must not get a credential of root. Each credential has one reader, so
+// that the other side cannot present it to a service of another user that does not check the
+// payload.
 #pragma once
 
 #include <set>
@@ -28,7 +29,7 @@ namespace ckpt::remote {
 // Larger ones are refused before they are read. One of munge with our payload has about 250 bytes.
 inline constexpr size_t kMaxCredential = 4096;
 
-// The client's part. `servers`: the users whose ckpt-devd it accepts.
+// The client's part. `servers`: the users that it trusts to run ckpt-devd.
 Result<> show_credential(Connection &connection, const CredentialService &service,
                          const Binding &binding, const std::set<uid_t> &servers,
                          CredentialService::Deadline deadline);

@@ -17,10 +17,16 @@ namespace {
 constexpr size_t kLeast = 16u << 10;  // shorter pieces are not compressed
 constexpr int kLevel = 1;
 constexpr u32 kMostSkipped = 64;
-// Before the first measurement: as for zeros, so that the first pieces are tried on most links.
+// Before the first measurement: so little that the first pieces are tried on most links.
 constexpr double kFirstGuess = 1 / 2e9;
 // Other data may take less time. So each piece that is not tried makes the measurement count less.
 constexpr double kForgetting = 0.99;
+
+// In the environment of the side that sends.
+bool compression_is_off() {
+  const char *choice = std::getenv("CKPT_REMOTE_COMPRESSION");
+  return choice && std::string_view(choice) == "no";
+}
 
 size_t bytes_worth_sending(size_t raw) { return raw - raw / 16; }
 
@@ -33,11 +39,6 @@ LinkTimes link_times(int socket) {
     return {};
   double per_byte = 1 / static_cast<double>(info.tcpi_delivery_rate);
   return {info.tcpi_notsent_bytes * per_byte, per_byte};
-}
-
-bool compression_is_off() {
-  const char *choice = std::getenv("CKPT_REMOTE_COMPRESSION");
-  return choice && std::string_view(choice) == "no";
 }
 
 PackedStream::PackedStream(std::unique_ptr<Stream> below, ByteView ahead, Measure measure)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stream whose bytes are compressed where the link is slower than the compression.
+// A stream that compresses what it writes if the link is slower than the compression.
 //
-// What is written becomes blocks: {u32 raw bytes, u32 stored bytes}, and the stored bytes. Stored
-// as 0: the raw bytes follow as they are; else a zstd frame of them. Each block is compressed by
-// itself, so the data of one transfer tells nothing of another's by its length.
+// What is written becomes blocks: {u32 raw bytes, u32 stored bytes}, then the stored bytes, a zstd
+// frame. If `stored bytes` is 0, the raw bytes follow. Blocks are compressed independently, so that
+// the length of one reveals nothing about the content of another.
 //
-// A piece is compressed if that takes less than half of the time that the link needs for it (a
-// wrong guess must not slow a fast link down), and if the link is busy meanwhile with what the
-// socket still holds, or the last piece has shrunk to half or less: then both together take no
-// longer. All times are measured. Pieces that zstd cannot shrink make the writer try more and more
-// seldom.
+// A piece is compressed only if that takes less than half of the time that the link needs for it: a
+// wrong guess must not slow a fast link down. In addition, either the link is busy for longer with
+// what the socket still holds, or the last piece shrank to half or less, so that compressing and
+// sending together take no longer than sending. All times are measured. After pieces that zstd
+// cannot shrink, the writer tries more and more seldom.
 #pragma once
 
 #include <memory>
@@ -28,9 +28,6 @@ struct LinkTimes {
   double per_byte = 0;    // seconds, at the rate at which the peer receives
 };
 LinkTimes link_times(int socket);
-
-// CKPT_REMOTE_COMPRESSION=no in the environment of the side that sends.
-bool compression_is_off();
 
 class PackedStream final : public Stream {
  public:

@@ -42,7 +42,7 @@ struct ProxyStarter {
 
 struct SessionOptions {
   const Tls *tls = nullptr;                  // null: a UNIX socket; the kernel names its peer
-  const CredentialService *munge = nullptr;  // identifies a peer of TLS without certificates
+  const CredentialService *munge = nullptr;  // authenticates a peer of TLS without certificates
   std::string account;  // under which root's daemon serves all users; empty: the user's own
   ProxyStarter starter;
 };

@@ -121,16 +121,16 @@ bool has_agreed(const SSL &ssl, Authentication by) {
 Error other_authentication(Tls::Side side, Authentication by) {
   bool munge = by == Authentication::Munge;
   if (side == Tls::Side::Server)
-    return {fmt::format("the program identifies itself by {}, and this ckpt-devd expects {}",
+    return {fmt::format("the program authenticates itself with {}, and this ckpt-devd expects {}",
                         munge ? "a certificate" : "munge", munge ? "munge" : "a certificate"),
             munge ? "set CKPT_REMOTE_AUTH=munge for the program, or start ckpt-devd without --munge"
                   : "set CKPT_REMOTE_AUTH=certificates for the program, or start ckpt-devd with "
                     "--munge"};
   if (munge)
-    return {"it identifies users by certificates, and this program uses munge",
+    return {"it authenticates users with certificates, and this program uses munge",
             "get a certificate (ckpt-devd --make-user) and set CKPT_REMOTE_AUTH=certificates, or "
             "start ckpt-devd there with --munge"};
-  return {"it identifies users by munge, and this program uses a certificate",
+  return {"it authenticates users with munge, and this program uses a certificate",
           "set CKPT_REMOTE_AUTH=munge, or start ckpt-devd there without --munge"};
 }
 

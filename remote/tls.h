@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TLS 1.3 in which both sides show a certificate of the same authority (certificates.h). The client
-// checks that the server's is made for a node of the name to which it connects; the server learns
-// the user's name from the client's. Sessions are not resumed, so every connection is checked.
+// TLS 1.3 in which both sides present a certificate of the same authority (certificates.h). The
+// client checks that the server's is made for a node of the name to which it connects; the server
+// learns the user's name from the client's. Sessions are not resumed, so every connection is
+// checked.
 //
-// Or TLS 1.3 that identifies nobody and only encrypts, on top of which both sides show credentials
-// of munge (munge_exchange.h). Each side says which of the two it wants as the protocol above TLS
-// (ALPN, RFC 7301), so that sides that differ learn it before anything else.
+// Or TLS 1.3 without authentication, over which both sides present credentials of munge
+// (munge_exchange.h). Each side names the method that it wants as the protocol above TLS (ALPN,
+// RFC 7301), so that a mismatch is found before anything else.
 #pragma once
 
 #include <openssl/ssl.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transfers to devices of other nodes are compressed where the link is slow, and nowhere else."""
+"""Transfers to remote devices are compressed if the link is slow, unless CKPT_REMOTE_COMPRESSION=no."""
 import subprocess
 
 from test_opencl import OPENCL, devices, finished, ocl  # noqa: F401 (fixtures)

@@ -113,7 +113,7 @@ def test_a_user_is_known_by_its_uid(ocl, munged):
     assert r.returncode != 0 and f"uid {UNKNOWN_UID}" in r.stdout and "the same users on all nodes" in r.stdout, r.stdout
 
 
-def test_a_ckpt_devd_of_a_user_is_believed_only_if_it_is_named(ocl, munged):
+def test_a_ckpt_devd_of_another_user_is_trusted_only_if_it_is_named(ocl, munged):
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
         env = dict(ocl.ckpt.env, HOME=folder, POCL_CACHE_DIR=folder)
@@ -183,12 +183,12 @@ def test_both_sides_must_use_the_same(ocl, munged):
     with_certificate = dict(CKPT_CERTIFICATES=ocl.ckpt.env.pop("CKPT_CERTIFICATES"))
     listed(by_certificate, **with_certificate)
     said = refused(by_munge, **with_certificate)
-    assert "it identifies users by munge" in said and "CKPT_REMOTE_AUTH=munge" in said
-    logged(by_munge, "identifies itself by a certificate")
+    assert "it authenticates users with munge" in said and "CKPT_REMOTE_AUTH=munge" in said
+    logged(by_munge, "authenticates itself with a certificate")
     listed(by_munge, CKPT_REMOTE_AUTH="munge", **with_certificate)
     said = refused(by_certificate)
-    assert "it identifies users by certificates" in said and "--make-user" in said
-    logged(by_certificate, "identifies itself by munge")
+    assert "it authenticates users with certificates" in said and "--make-user" in said
+    logged(by_certificate, "authenticates itself with munge")
     # Where munge is not there, what is missing is said of both ways.
     said = refused(by_munge, CKPT_MUNGE_SOCKET="/nowhere")
     assert "key.pem" in said and "ckpt-devd --munge" in said
@@ -227,7 +227,7 @@ def both_ways(near, far, before=lambda: None):
 
 
 def test_a_credential_that_is_relayed_over_another_tls_connection_is_refused(ocl, munged):
-    """Who stands in between ends TLS and begins it again, and passes on every byte inside."""
+    """A man in the middle terminates TLS on both sides and relays every byte."""
     server = serve(ocl)
     folder = pathlib.Path(ocl.ckpt.folder)
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=x",
@@ -255,7 +255,7 @@ def test_a_credential_that_is_relayed_over_another_tls_connection_is_refused(ocl
     with between(carry) as host:
         said = refused(server, host)
     assert b"MUNGE:" in b"".join(passed)
-    assert "made for another connection" in said and "ends TLS" in said, said
+    assert "made for another connection" in said and "terminates TLS" in said, said
     logged(server, "made for another connection")
 
 

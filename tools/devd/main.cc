@@ -113,7 +113,7 @@ void add_serving_options(CommandLine &line, Options &o) {
                   "the folder with ca.pem and this node's certificate.pem and key.pem");
   certificates.default_is(remote::usual_certificates(remote::Tls::Side::Server));
   Option munge = line.flag("--munge", o.munge,
-                           "identify users by munge, which Slurm's nodes have, and not by "
+                           "authenticate users with munge, as Slurm does, instead of "
                            "certificates");
   munge.needs(listen).excludes(certificates);
   line.option("--munge-socket=PATH", o.munge_socket, "the socket of munged")
