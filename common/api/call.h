@@ -32,19 +32,19 @@ size_t element_count(const Tuple &args) {
     return std::get<r.count>(args);
 }
 
-template <auto Fn, size_t I, class Near, class Tuple>
-void encode_one(Writer &w, const Near &near, const Tuple &args) {
+template <auto Fn, size_t I, class Out, class Near, class Tuple>
+void encode_one(Out &w, const Near &near, const Tuple &args) {
   constexpr Role r = spec<Fn>.args[I];
   const auto v = std::get<I>(args);
   if constexpr (r.dir == Dir::Value) {
     static_assert(std::is_integral_v<decltype(+v)>, "a pointer needs a role");
     w.put(v);
   } else if constexpr (r.dir == Dir::Use) {
-    w.put<u64>(near.number(r.kind, v));
+    w.put(u64{near.number(r.kind, v)});
   } else if constexpr (r.dir == Dir::Uses) {
     u32 n = static_cast<u32>(std::get<r.count>(args));
-    w.put<u32>(n);
-    for (u32 i = 0; i < n; i++) w.put<u64>(near.number(r.kind, v[i]));
+    w.put(n);
+    for (u32 i = 0; i < n; i++) w.put(u64{near.number(r.kind, v[i])});
   } else if constexpr (r.dir == Dir::In) {
     w.blob(view(v, element_count<Fn, I>(args)));
   } else if constexpr (r.dir == Dir::Fixed) {
@@ -56,8 +56,9 @@ void encode_one(Writer &w, const Near &near, const Tuple &args) {
 
 }  // namespace detail
 
-template <auto Fn, class Near, class... A>
-void encode(Writer &w, const Near &near, A... a) {
+// `w` is a Writer, or has its functions put() and blob().
+template <auto Fn, class Out, class Near, class... A>
+void encode(Out &w, const Near &near, A... a) {
   static_assert(spec<Fn>.args.size() == sizeof...(A), "the table and the vendor's header disagree");
   std::tuple<A...> args{a...};
   [&]<size_t... I>(std::index_sequence<I...>) { (detail::encode_one<Fn, I>(w, near, args), ...); }
@@ -142,6 +143,8 @@ class Arguments<Fn> {
       ok_ = false;
       n = 0;
     }
+    listed_ = 0;
+    if (n == 0) return nullptr;
     auto &list = lists_.emplace_back();
     for (u32 i = 0; i < n; i++)
       if (void *o = far.object(kind, in.get<u64>()))

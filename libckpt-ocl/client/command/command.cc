@@ -97,7 +97,7 @@ Event &Command::event() {
   return *event_;
 }
 
-void Command::put_waits(Writer &w) const {
+void Command::put_waits(Payload &w) const {
   w.put(static_cast<u32>(waits_.size()));
   for (cl_event e : waits_) w.put(object<Event>(e)->number);
 }

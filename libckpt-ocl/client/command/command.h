@@ -64,7 +64,7 @@ class Command {
   Event &event();
   // The unfinished events of the wait list.
   Waits waits() const { return {static_cast<cl_uint>(waits_.size()), waits_.data()}; }
-  void put_waits(Writer &w) const;
+  void put_waits(Payload &w) const;
   // Replaces the wait list by `before`.
   void wait_for(Event *before);
   void wait_for(const std::vector<Ref<Event>> &events);
@@ -101,7 +101,9 @@ class Command {
   cl_int send(u16 op, ByteView payload, Trip trip);
   template <auto Fn, class... A>
   cl_int send(Trip trip, A... args) {
-    return send(api::spec<Fn>.op, encoded<Fn>(args...), trip);
+    Payload payload;
+    encode<Fn>(payload, args...);
+    return send(api::spec<Fn>.op, payload.bytes(), trip);
   }
 
  private:

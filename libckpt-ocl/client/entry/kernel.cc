@@ -120,7 +120,7 @@ int kind_of_value(const ArgumentValue &a) {
          static_cast<int>(a.mem->flags & kKernelAccess) << 16;
 }
 
-void put_argument(Writer &w, u32 index, const ArgumentValue &a) {
+void put_argument(Payload &w, u32 index, const ArgumentValue &a) {
   w.put(index).put(u64{a.size}).put(a.kind);
   if (a.kind == ArgKind::Mem)
     w.put(u64{a.mem ? a.mem->number : 0});
@@ -132,7 +132,7 @@ void put_argument(Writer &w, u32 index, const ArgumentValue &a) {
 
 // The driver's answer to a value of a size or kind that it has not accepted before.
 cl_int judge_argument(const Kernel &k, u32 index, const ArgumentValue &a) {
-  Writer w;
+  Payload w;
   w.put(k.number).put(u32{1});
   put_argument(w, index, a);
   return link().round_trip(Op::KernelArgs, 0, w.bytes());
@@ -141,17 +141,17 @@ cl_int judge_argument(const Kernel &k, u32 index, const ArgumentValue &a) {
 }  // namespace
 
 void send_arguments(Kernel &k, const ArgumentList &values) {
-  Writer list;
+  auto is_new = [&](u32 i) { return values[i] && values[i]->number != k.args[i].in_proxy; };
   u32 n = 0;
-  for (u32 i = 0; i < values.size(); i++) {
-    if (!values[i] || values[i]->number == k.args[i].in_proxy) continue;
-    put_argument(list, i, *values[i]);
-    k.args[i].in_proxy = values[i]->number;
-    n++;
-  }
+  for (u32 i = 0; i < values.size(); i++) n += is_new(i);
   if (n == 0) return;
-  Writer w;
-  w.put(k.number).put(n).raw(list.bytes().data(), list.size());
+  Payload w;
+  w.put(k.number).put(n);
+  for (u32 i = 0; i < values.size(); i++) {
+    if (!is_new(i)) continue;
+    put_argument(w, i, *values[i]);
+    k.args[i].in_proxy = values[i]->number;
+  }
   link().send(Op::KernelArgs, 0, w.bytes());
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "libckpt-ocl/client/link/link.h"
+#include "libckpt-ocl/client/link/payload.h"
 
 namespace ckpt::ocl {
 
@@ -13,10 +14,14 @@ struct ClientSide {
 };
 
 template <auto Fn, class... A>
+void encode(Payload &payload, A... args) {
+  api::encode<Fn>(payload, ClientSide{}, args...);
+}
+template <auto Fn, class... A>
 Bytes encoded(A... args) {
-  Writer w;
-  api::encode<Fn>(w, ClientSide{}, args...);
-  return w.take();
+  Payload payload;
+  encode<Fn>(payload, args...);
+  return payload.copy();
 }
 
 // Creates the proxy's side of `o` and records the command, so that a restore can repeat it.

@@ -100,7 +100,7 @@ Op operation_of(bool reading, const Mem &mem, const Rect &r) {
   return reading ? Op::ReadRect : Op::WriteRect;
 }
 
-void put_place(Writer &w, Command &c, const Mem &mem, const Rect &r, u64 staging) {
+void put_place(Payload &w, Command &c, const Mem &mem, const Rect &r, u64 staging) {
   w.put(c.queue().number).put(mem.number);
   if (mem.image) {
     size_t element = mem.image->element;
@@ -134,14 +134,13 @@ cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::
   count_copy(reading, bytes);
   c.is(work_of_bytes(c.type(), bytes));
   u16 operation = static_cast<u16>(operation_of(reading, mem, r));
-  Writer w;
+  Payload w;
   // The bytes of a small write travel in the command itself.
-  if (!reading && bytes <= 4096) {
+  if (!reading && bytes <= kMaxInlineWrite) {
     put_place(w, c, mem, r, kInline);
-    Bytes packed(bytes);
-    copy_rows(packed.data(), r.region[0], r.region[0] * r.region[1], data, r.host_row, r.host_slice,
-              r.region);
-    w.blob(packed);
+    w.put(static_cast<u32>(bytes));
+    copy_rows(w.take_room(bytes), r.region[0], r.region[0] * r.region[1], data, r.host_row,
+              r.host_slice, r.region);
     return c.send(operation, w.bytes(), Trip::OneWay);
   }
   std::optional<u64> staging = link().allocate_staging(bytes);
