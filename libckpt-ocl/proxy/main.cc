@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <iterator>
 
@@ -15,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "libckpt-ocl/proxy/check/check.h"
+#include "libckpt-ocl/proxy/device/drivers.h"
 #include "libckpt-ocl/proxy/device/slice_test.h"
 #include "libckpt-ocl/proxy/serve/server.h"
 
@@ -57,6 +59,21 @@ int serve_or_fail(int client, int control, const ServeOptions &options) {
   return r ? 0 : 1;
 }
 
+// A driver that was there when the devices were listed may be gone. Then all others are loaded, as
+// for devices that are named in other ways.
+int start_again_with_all_drivers(char **argv) {
+  std::vector<char *> words;
+  for (char **word = argv; *word; word++) {
+    bool driver = std::string_view(*word) == "--driver";
+    if (!driver) words.push_back(*word);
+    if (driver && word[1]) word++;
+  }
+  words.push_back(nullptr);
+  ::execv("/proc/self/exe", words.data());
+  log::error("cannot start {} again: {}", argv[0], std::strerror(errno));
+  return 1;
+}
+
 int run(int argc, char **argv) {
   CLI::App app{"holds the OpenCL drivers for a program under ckpt-run"};
   app.set_version_flag("--version", CKPT_VERSION);
@@ -70,8 +87,12 @@ int run(int argc, char **argv) {
   app.add_option("--control", control, "the keeper's descriptor");
   app.add_option("--token", options.token, "the keeper's name for this proxy");
   app.add_option("--device", options.devices, "keys of the devices to show, as --list prints them");
+  std::vector<std::string> drivers;
+  app.add_option("--driver", drivers, "where the platform of a device comes from: load no others");
   app.add_flag("--portable", options.portable, "advertise only what all devices have");
   CLI11_PARSE(app, argc, argv);
+  bool all = drivers.empty() || options.portable || options.devices.empty();
+  if (!all && !load_only(drivers)) return start_again_with_all_drivers(argv);
   if (list) return list_devices();
   if (check_devices) return check(options.devices);
   if (client >= 0 && control >= 0) return serve_or_fail(client, control, options);

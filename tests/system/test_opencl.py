@@ -150,6 +150,32 @@ def test_calls_answer_as_they_do_natively(ocl):
     assert job.text == native.stdout
 
 
+def listed_by_proxy(ocl, *options):
+    out = subprocess.run([BUILD / "libckpt-ocl" / "ckpt-ocl-proxy", "--list", *options], env=ocl.ckpt.env, capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    return json.loads(out.stdout)
+
+
+def test_a_proxy_for_chosen_devices_loads_no_other_drivers(ocl):
+    for name, library in ("pocl", "libpocl"), ("rusticl", "libRusticl"):
+        job = ocl.start("looks", device=name)
+        job.wait_text("READY")
+        proxy = next(p for p in tree_of(job.pid) if os.path.basename(os.readlink(f"/proc/{p}/exe")) == "ckpt-ocl-proxy")
+        drivers = set(re.findall("libpocl[.]|libRusticl|liboclgrind-rt-icd", pathlib.Path(f"/proc/{proxy}/maps").read_text()))
+        assert [d.rstrip(".") for d in drivers] == [library]
+        job.kill()
+
+
+def test_devices_keep_their_keys_when_only_their_driver_is_loaded(ocl):
+    every = listed_by_proxy(ocl)
+    last = every[-1]["platform"]
+    ids = [d["id"] for d in every if d["platform"] == last]
+    driver = ids[0].split(".")[0] + ":" + every[-1]["platform_source"]
+    assert listed_by_proxy(ocl, "--device", ids[0], "--driver", driver) == [d for d in every if d["platform"] == last]
+    # One that is not there any more.
+    assert listed_by_proxy(ocl, "--device", ids[0], "--driver", "0:0:/nowhere.so") == every
+
+
 @pytest.mark.parametrize("device", ["rusticl", "basic"])
 def test_calls_work_on_other_devices(ocl, device):
     finished(ocl.start("calls", device=device))

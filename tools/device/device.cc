@@ -157,7 +157,13 @@ Result<DeviceChoice> choose_devices(const std::string &spec) {
   if (spec.empty()) return choice;
   if (spec.find("remote:") != std::string::npos) return choose_remote_devices(spec);
   CKPT_TRY(std::vector<Device> devices, list_devices(only_api(spec)));
-  return choose_devices(spec, devices);
+  CKPT_TRY(choice, choose_devices(spec, devices));
+  for (const Device &d : devices)
+    for (std::string &id : choice[d.api])
+      if (std::string source = json_string(d.all, "platform_source"); id == d.id && !source.empty())
+        id += "@" + source;
+  std::erase_if(choice, [](const auto &api) { return api.second.empty(); });
+  return choice;
 }
 
 Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<Device> &devices) {

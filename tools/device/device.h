@@ -27,7 +27,8 @@ struct Device {
 };
 
 // The devices that a program may use: the IDs for each API. If an API is absent, all its devices
-// may be used.
+// may be used. "ID@SOURCE" says, too, where the device's platform comes from, so that its proxy
+// need not load the drivers of others.
 using DeviceChoice = std::map<std::string, std::vector<std::string>>;
 
 // The devices of the API `only`, or of all APIs if it is empty.

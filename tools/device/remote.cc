@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <set>
 
 #include "common/base/json_fields.h"
 #include "common/base/json_text.h"
@@ -46,6 +47,21 @@ std::string_view only_api(const std::vector<std::string> &words) {
     only = api->name;
   }
   return only;
+}
+
+// Of each ID "1.0@SOURCE": "1:SOURCE", for the proxy's --driver; the ID becomes "1.0". Without a
+// source for all of them, the proxy must load all drivers.
+std::set<std::string> take_sources(std::vector<std::string> &ids) {
+  std::set<std::string> sources;
+  bool all = true;
+  for (std::string &id : ids) {
+    size_t end = id.find('@'), dot = id.find('.');
+    all = all && end != id.npos && dot < end;
+    if (end == id.npos) continue;
+    sources.insert(id.substr(0, dot) + ":" + id.substr(end + 1));
+    id.resize(end);
+  }
+  return all ? sources : std::set<std::string>();
 }
 
 }  // namespace
@@ -121,8 +137,10 @@ std::vector<std::string> proxy_command(const std::string &api_name, const Device
   if (executable.empty()) return {};
   std::vector<std::string> command{executable};
   if (!host.empty()) command.insert(command.end(), {"--host", host, "--api", api_name});
+  std::set<std::string> drivers = take_sources(ids);
   if (!ids.empty())
     command.insert(command.end(), {"--device", fmt::format("{}", fmt::join(ids, ","))});
+  for (const std::string &driver : drivers) command.insert(command.end(), {"--driver", driver});
   return command;
 }
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "common/base/gpu.h"
+#include "libckpt-ocl/proxy/device/drivers.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -110,14 +111,17 @@ std::vector<RealPlatform> real_platforms(const std::string &keys) {
   if (::clGetPlatformIDs(0, nullptr, &n) != CL_SUCCESS) return {};
   std::vector<cl_platform_id> ids(n);
   if (::clGetPlatformIDs(n, ids.data(), nullptr) != CL_SUCCESS) return {};
+  std::vector<std::string> sources = sources_of(ids);
   std::vector<RealPlatform> all;
   for (size_t i = 0; i < ids.size(); i++) {
-    if (platform_text(ids[i], CL_PLATFORM_ICD_SUFFIX_KHR) == "CKPT") continue;
-    RealPlatform p{ids[i], platform_text(ids[i], CL_PLATFORM_NAME), {}};
+    std::optional<size_t> number = platform_number(sources[i], i);
+    if (!number || platform_text(ids[i], CL_PLATFORM_ICD_SUFFIX_KHR) == "CKPT") continue;
+    RealPlatform p{ids[i], platform_text(ids[i], CL_PLATFORM_NAME), {}, sources[i]};
     std::map<std::string, u32> seen;
     std::vector<cl_device_id> devices = devices_of(ids[i]);
     for (size_t k = 0; k < devices.size(); k++) {
-      RealDevice d{devices[k], fmt::format("{}.{}", i, k), device_text(devices[k], CL_DEVICE_NAME),
+      RealDevice d{devices[k], fmt::format("{}.{}", *number, k),
+                   device_text(devices[k], CL_DEVICE_NAME),
                    device_number(devices[k], CL_DEVICE_TYPE), 0};
       d.nth = seen[d.name]++;
       if (chosen(keys, p, d)) p.devices.push_back(d);
@@ -131,6 +135,7 @@ nlohmann::json describe(const RealPlatform &platform, const RealDevice &device) 
   return {{"api", "ocl"},
           {"id", device.key},
           {"platform", platform.name},
+          {"platform_source", platform.source},
           {"name", device.name},
           {"type", type_name(device.type)},
           {"driver", device_text(device.id, CL_DRIVER_VERSION)},

@@ -25,6 +25,7 @@ struct RealPlatform {
   cl_platform_id id = nullptr;
   std::string name;
   std::vector<RealDevice> devices;
+  std::string source = {};  // drivers.h
 };
 
 // All platforms with their devices, or only those that `keys` names ("0.1,2.0", or UUIDs). Loads
