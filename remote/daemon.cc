@@ -129,7 +129,7 @@ void Daemon::accept(int listener, bool tcp) {
   if (!tcp)
     if (Result<ucred> peer = peer_credentials(socket.get())) source = peer->uid;
   if (Result<> r = start_session(std::move(socket), tcp, source); !r)
-    log_failure({0, {}, 0, false, source}, r.error().what);
+    log_failure({0, {}, 0, false, source, {}}, r.error().what);
 }
 
 Result<> Daemon::start_session(UniqueFd socket, bool tcp, u64 source) {
@@ -150,7 +150,7 @@ Result<> Daemon::start_session(UniqueFd socket, bool tcp, u64 source) {
                    options_.starter});
     _exit(0);
   }
-  peers_.push_back({pid, std::move(pair.first), ++last_id_, false, source});
+  peers_.push_back({pid, std::move(pair.first), ++last_id_, false, source, {}});
   return {};
 }
 
@@ -158,10 +158,14 @@ Result<> Daemon::start_session(UniqueFd socket, bool tcp, u64 source) {
 bool Daemon::serve(Peer &peer) {
   Result<std::optional<Message>> m = receive_message(peer.session.get(), kMaxNote);
   if (!m || !*m) return false;
-  Reader r = (*m)->reader();
-  switch (static_cast<Note>((*m)->type)) {
+  return take_note(peer, static_cast<Note>((*m)->type), (*m)->reader());
+}
+
+bool Daemon::take_note(Peer &peer, Note note, Reader r) {
+  switch (note) {
     case Note::Enter: {
-      Result<> admitted = admission_.admit(peer.id, std::string(r.str()));
+      peer.user = r.str();
+      Result<> admitted = admission_.admit(peer.id, peer.user);
       peer.inside = admitted.has_value();
       return answer(peer.session.get(), admitted).has_value();
     }
@@ -171,6 +175,32 @@ bool Daemon::serve(Peer &peer) {
       return answer(peer.session.get(), granted).has_value();
     }
     case Note::Failed: log_failure(peer, r.str()); return true;
+    default: return peer.inside && keep_inventory(peer, note, r);
+  }
+}
+
+bool Daemon::keep_inventory(const Peer &peer, Note note, Reader r) {
+  if (note == Note::Listed) {
+    inventories_.listed(peer.user, r.get<u64>());
+    return r.done();
+  }
+  Inventories::Owner owner{peer.user, std::string(r.str())};
+  switch (note) {
+    case Note::Known: {
+      const Inventory *known = inventories_.find(owner);
+      return send_message(peer.session.get(), static_cast<u16>(Note::Granted),
+                          known ? known->encoded() : Inventory().encoded())
+          .has_value();
+    }
+    case Note::Greeted: inventories_.greeted(owner, r.blob()); return r.done();
+    case Note::Answered: {
+      ByteView key = r.blob();
+      i32 status = r.get<i32>();
+      ByteView bytes = r.blob();
+      if (r.done()) inventories_.answered(owner, key, {status, {bytes.begin(), bytes.end()}});
+      return r.done();
+    }
+    case Note::Changed: inventories_.forget(owner); return true;
     default: return false;
   }
 }

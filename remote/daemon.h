@@ -14,6 +14,8 @@
 #include "common/base/log_limit.h"
 #include "remote/address.h"
 #include "remote/admission.h"
+#include "remote/inventory.h"
+#include "remote/notes.h"
 #include "remote/session.h"
 
 namespace ckpt::remote {
@@ -43,7 +45,8 @@ class Daemon {
     UniqueFd session;  // this side of the socket pair
     Admission::Id id = 0;
     bool inside = false;
-    u64 source = 0;  // for LogLimit: a uid, or what stands for the network
+    u64 source = 0;    // for LogLimit: a uid, or what stands for the network
+    std::string user;  // while `inside`
   };
   explicit Daemon(DaemonOptions options);
   Result<> open();
@@ -52,6 +55,8 @@ class Daemon {
   void accept(int listener, bool tcp);
   Result<> start_session(UniqueFd socket, bool tcp, u64 source);
   bool serve(Peer &peer);
+  bool take_note(Peer &peer, Note note, Reader r);
+  bool keep_inventory(const Peer &peer, Note note, Reader r);
   void reap();
   void log_failure(const Peer &peer, std::string_view why);
   size_t greeting() const;
@@ -60,6 +65,7 @@ class Daemon {
   std::optional<Tls> tls_;
   std::optional<Munge> munge_;
   Admission admission_;
+  Inventories inventories_;
   LogLimit log_limit_;
   UniqueFd unix_, tcp_, signals_;
   std::list<Peer> peers_;

@@ -26,21 +26,31 @@ ByteView bytes_of(const auto &value) { return view(&value, sizeof value); }
 
 }  // namespace
 
-FarRelay::FarRelay(Connection &connection, Proxy proxy, MemoryAccount account)
+void add_reply(Connection::Batch &batch, i32 status, ByteView bytes) {
+  u64 bulk = 0;
+  u32 length = static_cast<u32>(bytes.size());
+  batch.add(Frame::Reply, {bytes_of(status), bytes_of(bulk), bytes_of(length), bytes});
+}
+
+FarRelay::FarRelay(Connection &connection, Proxy proxy, MemoryAccount account, Questions questions,
+                   Recorder recorder)
     : connection_(connection),
       ring_(std::move(proxy.ring)),
       output_(std::move(proxy.output)),
       errors_(std::move(proxy.errors)),
-      account_(std::move(account)) {
+      account_(std::move(account)),
+      questions_(std::move(questions)),
+      recorder_(std::move(recorder)) {
   unblock(output_.get());
   unblock(errors_.get());
 }
 
-Result<> FarRelay::run() {
+Result<> FarRelay::run(ByteView first) {
   CKPT_TRY(std::thread sender, start_thread([this] { send_from_ring(); }));
   sender.detach();  // both end with the process
   CKPT_TRY(std::thread watcher, start_thread([this] { watch_proxy(); }));
   watcher.detach();
+  if (!first.empty()) CKPT_CHECK(carry_out(first));
   for (;;) {
     Result<Connection::Received> frame = connection_.receive();
     if (!frame && (connection_.ended() || stopping_)) return {};
@@ -78,6 +88,7 @@ Result<> FarRelay::carry_out(ByteView body) {
 // Receives what the command writes, or notes where its answer goes.
 Result<> FarRelay::begin_transfer(const ocl::CommandHeader &h, ByteView payload) {
   std::optional<Transfer> t;
+  std::optional<Bytes> question = questions_.key(h, payload);
   {
     std::lock_guard lock(mutex_);
     bool sync = (h.flags & ocl::kSync) != 0;
@@ -86,7 +97,7 @@ Result<> FarRelay::begin_transfer(const ocl::CommandHeader &h, ByteView payload)
       return fail("the program sent a command before the answer to the last one");
     t = transfers_.of(h, payload);
     bool reads = t && !t->to_device;
-    if (sync) round_trip_ = RoundTrip{h.op, h.made, reads ? t : std::nullopt};
+    if (sync) round_trip_ = RoundTrip{h.op, h.made, reads ? t : std::nullopt, std::move(question)};
     if (reads && !place_of(*t)) return fail("the program reads outside of its staging memory");
     if (reads && !sync && h.made != 0) reads_[h.made] = *t;
     if (reads_.size() > kMaxReads) return fail("the program has too many reads under way");
@@ -114,11 +125,8 @@ Result<> FarRelay::make_tool_staging(ByteView payload) {
 }
 
 Result<> FarRelay::refuse_memory() {
-  i32 status = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-  u64 bulk = 0;
-  u32 length = 0;
   Connection::Batch answer;
-  answer.add(Frame::Reply, {bytes_of(status), bytes_of(bulk), bytes_of(length)});
+  add_reply(answer, CL_MEM_OBJECT_ALLOCATION_FAILURE, {});
   return connection_.send(answer);
 }
 
@@ -160,6 +168,7 @@ Result<> FarRelay::forward_reply() {
     if (r.reads && ok) bulk = {place_of(*r.reads), r.reads->bytes};
     if (static_cast<Op>(r.op) == Op::CreateImage && ok) transfers_.image_made(r.made, reply.bytes);
     if (!ok && r.made != 0) account_.forget(r.made);
+    if (r.question) recorder_(*r.question, reply);
     round_trip_.reset();  // before the answer is sent, after which the next one may come
   }
   u64 bytes = bulk.size();

@@ -19,10 +19,14 @@
 
 #include "remote/connection.h"
 #include "remote/memory_account.h"
+#include "remote/questions.h"
 #include "remote/ring_client.h"
 #include "remote/transfers.h"
 
 namespace ckpt::remote {
+
+// A frame for the answer to a round trip, without bulk.
+void add_reply(Connection::Batch &batch, i32 status, ByteView bytes);
 
 class FarRelay {
  public:
@@ -30,10 +34,14 @@ class FarRelay {
     RingClient ring;
     UniqueFd output, errors;  // the read ends of its standard streams
   };
-  FarRelay(Connection &connection, Proxy proxy, MemoryAccount account);
+  // Takes the answers to the program's first questions.
+  using Recorder = std::function<void(ByteView key, const RingClient::Reply &answer)>;
+  FarRelay(Connection &connection, Proxy proxy, MemoryAccount account, Questions questions,
+           Recorder recorder);
 
-  // Until the program has hung up, the proxy has ended, or a frame is malformed, which is an error.
-  Result<> run();
+  // `first`: a command that was received already; empty: none. Until the program has hung up, the
+  // proxy has ended, or a frame is malformed, which is an error.
+  Result<> run(ByteView first);
 
  private:
   Result<> carry_out(ByteView body);
@@ -62,12 +70,15 @@ class FarRelay {
     u16 op = 0;
     u64 made = 0;
     std::optional<Transfer> reads;
+    std::optional<Bytes> question;
   };
   std::mutex mutex_;  // guards what follows
   std::optional<RoundTrip> round_trip_;
   Transfers transfers_;
   std::unordered_map<u64, Transfer> reads_;  // by the number of their event
   MemoryAccount account_;
+  Questions questions_;  // the receiver's
+  Recorder recorder_;
 
   UniqueFd tool_fd_;
   Mapping tool_staging_;

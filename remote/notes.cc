@@ -11,11 +11,11 @@ constexpr size_t kMaxAnswer = 64u << 10;
 
 }  // namespace
 
-Result<> ask_daemon(int daemon, Note note, ByteView body) {
+Result<Bytes> ask_daemon(int daemon, Note note, ByteView body) {
   CKPT_CHECK(send_message(daemon, static_cast<u16>(note), body));
   CKPT_TRY(std::optional<Message> m, receive_message(daemon, kMaxAnswer));
   if (!m) return fail("ckpt-devd has ended");
-  if (m->type == static_cast<u16>(Note::Granted)) return {};
+  if (m->type == static_cast<u16>(Note::Granted)) return std::move(m->body);
   return Failure(read_error(m->reader()));
 }
 

@@ -14,13 +14,19 @@ enum class Note : u16 {
   Enter = 1,   // {str user}; the answer is Granted or Denied
   Memory = 2,  // {i64 change}; the answer is Granted or Denied
   Failed = 3,  // {str why}: a line for the log
+  // Of an OpenCL program's session (inventory.h); `devices` says how its proxy is started.
+  Known = 4,     // {str devices}; the answer is Granted with an Inventory
+  Greeted = 5,   // {str devices, blob platforms}
+  Answered = 6,  // {str devices, blob key, i32 status, blob}
+  Changed = 7,   // {str devices}: what is known is out of date
+  Listed = 8,    // {u64}: a hash of the list of devices that a user got
   // From the daemon.
-  Granted = 16,
-  Denied = 17,  // {str what, str hint}
+  Granted = 16,  // and what was asked for
+  Denied = 17,   // {str what, str hint}
 };
 
 // Sends the note and waits for the answer; Denied is an error. One at a time.
-Result<> ask_daemon(int daemon, Note note, ByteView body);
+Result<Bytes> ask_daemon(int daemon, Note note, ByteView body);
 // `change` more bytes of device memory; negative: fewer. False: the user's limit is reached.
 bool ask_for_memory(int daemon, i64 change);
 

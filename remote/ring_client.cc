@@ -71,6 +71,19 @@ Result<> RingClient::send_fd(u16 type, int fd) {
   return send_message(socket_.get(), type, {}, std::span(&fd, 1));
 }
 
+Result<RingClient::Reply> RingClient::round_trip(Op op, ByteView payload) {
+  CKPT_CHECK(send({0, static_cast<u16>(op), kSync, 0}, payload));
+  Header &h = header();
+  for (;;) {
+    u32 seen = h.client_bell.load(std::memory_order_seq_cst);
+    if (reply_ready()) return take_reply();
+    h.client_waits.fetch_add(1, std::memory_order_seq_cst);
+    futex_wait(h.client_bell, seen, kLivenessInterval);
+    h.client_waits.fetch_sub(1, std::memory_order_seq_cst);
+    if (!reply_ready() && hung_up(socket_.get())) return fail("the OpenCL proxy has ended");
+  }
+}
+
 bool RingClient::reply_ready() { return header().reply_ready.load(std::memory_order_acquire) != 0; }
 
 Result<RingClient::Reply> RingClient::take_reply() {

@@ -28,6 +28,8 @@ class RingClient {
     i32 status = 0;
     Bytes bytes;
   };
+  // Sends a question and waits for its answer. Only while no other thread uses the ring.
+  Result<Reply> round_trip(ocl::Op op, ByteView payload);
   bool reply_ready();
   Result<Reply> take_reply();
   // Null: there is none. It keeps its place until pop_completion().

@@ -8,13 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "common/ipc/unix_socket.h"
 #include "remote/account.h"
 #include "remote/error_body.h"
-#include "remote/far_relay.h"
 #include "remote/munge_exchange.h"
+#include "remote/opencl_session.h"
 #include "remote/packed_stream.h"
 #include "remote/pump.h"
 
@@ -102,32 +103,22 @@ class Session {
                  cuda ? "cuda" : "ocl",
                  check ? arguments(hello, "--check") : std::vector<std::string>{"--list"},
                  hello.question));
+    if (hello.purpose == Purpose::List) report_list(a.output);
     Writer w;
     w.put(i32{a.exit_code}).str(a.output);
     return connection_.send(Frame::Answer, w.bytes());
   }
 
+  // What is known of the devices may be out of date (inventory.h).
+  void report_list(const std::string &list) const {
+    (void)send_message(daemon_, static_cast<u16>(Note::Listed), Writer().put(fnv1a(list)).bytes());
+  }
+
   Result<> serve(const Hello &hello) {
-    CKPT_TRY(auto client, socket_pair());
-    CKPT_TRY(auto control, socket_pair());
-    int out[2], err[2];
-    if (::pipe2(out, O_CLOEXEC) < 0 || ::pipe2(err, O_CLOEXEC) < 0)
-      return fail_errno("cannot make a pipe");
-    UniqueFd output(out[0]), errors(err[0]), output_end(out[1]), errors_end(err[1]);
-    std::vector<std::string> words = arguments(hello, "--serve");
-    CKPT_TRY(pid_t pid, options_.starter.start(words, client.second.get(), control.second.get(),
-                                               output_end.get(), errors_end.get()));
-    (void)pid;  // it ends with this process
-    for (UniqueFd *fd : {&client.second, &control.second, &output_end, &errors_end}) fd->reset();
-    Bytes platforms;
-    CKPT_TRY(RingClient ring, RingClient::greet(std::move(client.first), platforms));
-    CKPT_CHECK(connection_.send(Frame::Greeting, platforms));
-    pack(connection_);
-    MemoryAccount account([this](i64 change) { return ask_for_memory(daemon_, change); });
-    // Never destroyed: its threads run until the process ends.
-    auto *relay = new FarRelay(connection_, {std::move(ring), std::move(output), std::move(errors)},
-                               std::move(account));
-    return relay->run();
+    // Never destroyed: the relay's threads run until the process ends.
+    auto *session =
+        new OpenClSession(connection_, daemon_, options_.starter, arguments(hello, "--serve"));
+    return session->run();
   }
 
   // Without TLS the process with the driver goes on with the peer's socket. From now on it alone

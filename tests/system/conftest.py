@@ -144,6 +144,12 @@ def wait_for(condition, what, deadline=DEADLINE):
     raise AssertionError(f"waited {deadline} s of an idle machine for {what}")
 
 
+def memory_share(pid):
+    """In bytes; what processes share counts in parts (proc(5), Pss)."""
+    with open(f"/proc/{pid}/smaps_rollup") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith("Pss:"))
+
+
 def tree_of(pid):
     """All processes below pid, deepest last."""
     parents = {}

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -12,11 +13,11 @@ import time
 
 import pytest
 
-from conftest import BUILD, process_exists, receive_exactly, tree_of, wait_for
+from conftest import BUILD, memory_share, process_exists, receive_exactly, tree_of, wait_for
 from nodes import Nodes
 from test_opencl import assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
 
-HELLO, QUESTION, COMMAND, REFUSED, GREETING = 1, 2, 3, 16, 18
+HELLO, QUESTION, COMMAND, REFUSED, GREETING, REPLY = 1, 2, 3, 16, 18, 19
 VERSION = 5  # remote/frames.h
 MAGIC = 0x4d524b43
 SERVE = 3
@@ -284,6 +285,44 @@ def test_a_session_has_its_account_and_ends_with_the_daemon(ocl):
         assert job.wait() not in (0, 85)
 
 
+def test_a_program_that_only_looks_at_devices_loads_no_driver_there(ocl, server):
+    """Its questions have the answers that an earlier program of the user got."""
+    here = ocl.start("looks", device="pocl", env={"CKPT_TEST_GO": "/"})
+    finished(here)
+    first = ocl.start("looks", device=server.device())
+    first.wait_text("READY")
+    assert len(server.proxies()) == 1
+    second = ocl.start("looks", device=server.device())
+    second.wait_text("READY")
+    assert len(server.proxies()) == 1 and len(server.sessions()) == 2
+    ocl.go()
+    for job in first, second:
+        finished(job)
+        assert job.text == here.text
+
+
+def test_devices_that_have_changed_since_a_program_looked_at_them_are_an_error(ocl):
+    vendors = ocl.ckpt.folder / "of-the-server"
+    vendors.mkdir()
+
+    def offer(name):
+        for old in vendors.iterdir():
+            old.unlink()
+        shutil.copy(BUILD / "testbed" / "vendors" / f"{name}.icd", vendors)
+
+    offer("pocl")
+    server = Server(ocl, env={"OCL_ICD_VENDORS": f"{vendors}/"})
+    finished(ocl.start("looks", device=server.device(), env={"CKPT_TEST_GO": "/"}))
+    late = ocl.start("looks", device=server.device())
+    late.wait_text("READY")
+    assert not server.proxies()
+    offer("rusticl")
+    finished(ocl.start("looks", device=server.device("rusticl"), env={"CKPT_TEST_GO": "/"}))
+    ocl.go()
+    assert late.wait() not in (0, 85)
+    assert "have changed since this program saw them" in late.error_text and "start the program again" in late.error_text
+
+
 def test_a_killed_program_leaves_nothing_there(ocl, server):
     job = ocl.start("objects", device=server.device())
     job.wait_text("READY")
@@ -386,6 +425,73 @@ def test_many_connections_that_say_nothing_lose_their_places(ocl, server):
     assert r.returncode == 0 and "Portable Computing" in r.stdout, r.stderr
     for w in silent:
         w.socket.close()
+
+
+MAP_DEVICES, INFO, SYNC = 15, 2, 1
+OF_DEVICE, DEVICE_VERSION = 1, 0x102F  # libckpt-ocl/wire.h, CL/cl.h
+
+
+class LookingClient(Wire):
+    """Does what a program's first call does: it maps the devices that the greeting names, and asks for a version."""
+
+    def __init__(self, server):
+        super().__init__(server)
+        self.hello()
+        kind, greeting = self.receive()
+        assert kind == GREETING, greeting
+        self.ask(MAP_DEVICES, self.mapping(greeting))
+        assert self.ask(INFO, struct.pack("<BQQI", OF_DEVICE, 2, 0, DEVICE_VERSION)).find(b"OpenCL") >= 0
+
+    def mapping(self, greeting):
+        at = 0
+
+        def take(form):
+            nonlocal at
+            value, = struct.unpack_from(form, greeting, at)
+            at += struct.calcsize(form)
+            return value
+
+        def text():
+            nonlocal at
+            length = take("<I")
+            at += length
+            return greeting[at - length:at]
+
+        devices = []
+        for _ in range(take("<I")):
+            platform = text()
+            seen = {}
+            for _ in range(take("<I")):
+                take("<Q")
+                name = text()
+                devices.append((platform, name, seen.setdefault(name, 0)))
+                seen[name] += 1
+        body = struct.pack("<I", len(devices))
+        for number, (platform, name, nth) in enumerate(devices, 2):
+            body += struct.pack("<QB", number, 0)
+            body += b"".join(struct.pack("<I", len(t)) + t for t in (platform, name)) + struct.pack("<I", nth)
+        return body
+
+    def ask(self, operation, payload):
+        self.send(COMMAND, struct.pack("<IHHQ", len(payload), operation, SYNC, 0) + payload)
+        kind, reply = self.receive()
+        assert kind == REPLY and struct.unpack_from("<i", reply) == (0,), (kind, reply)
+        return reply
+
+
+@pytest.mark.full
+def test_a_thousand_idle_clients(ocl):
+    """A program is served beside them, and nothing of them is left when they go."""
+    clients = int(os.environ.get("CKPT_TEST_CLIENTS", "1000"))
+    server = Server(ocl, "--connections", clients + 1, "--all-connections", clients + 1)
+    idle = [LookingClient(server) for _ in range(clients)]
+    assert len(server.sessions()) == clients
+    assert len(server.proxies()) == 1  # of the first one, whose answers the others got
+    print(f"{sum(map(memory_share, server.sessions())) / clients / (1 << 20):.2f} MiB for each client")
+    finished(ocl.start("looks", device=server.device(), env={"CKPT_TEST_GO": "/"}))
+    for client in idle:
+        client.socket.close()
+    wait_for(lambda: not server.proxies() and not server.sessions(), "the end of all sessions")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from conftest import tree_of, wait_for
+from conftest import memory_share, tree_of, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (a fixture)
 from test_remote import HELLO, MAGIC, VERSION, Server, command
 from toolkit import WHY_NOT
@@ -200,12 +200,6 @@ class BareClient:
                 pass
         except ConnectionResetError:
             pass
-
-
-def memory_share(pid):
-    """In bytes; what processes share counts in parts (proc(5), Pss)."""
-    with open(f"/proc/{pid}/smaps_rollup") as f:
-        return next(int(line.split()[1]) << 10 for line in f if line.startswith("Pss:"))
 
 
 @pytest.mark.full
