@@ -179,6 +179,24 @@ def test_textures_work_where_variables_stay_with_the_driver(nodes):
     moved.finish()
 
 
+def test_mappings_and_physical_memory_move(nodes):
+    """At the same addresses, also what is mapped at several or at none: in place, to another chip, and as an image."""
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    moved = Moved(nodes, seed, source="remote_mappings.cu")
+    for device in ("cuda:1", f"remote:{older.tls}/cuda:1", "cuda:0"):
+        moved.move(device)
+        moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image", "--leave-running")
+    moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image2")
+    assert moved.job.wait() == 85
+    here = nodes.ckpt.restore("image2", "--device", nodes.device())
+    moved.step(here)
+    moved.finish(here)
+
+
 def test_arrays_and_textures_that_come_and_go_move(nodes):
     """Two arrays, then a texture, then neither."""
     moved = Moved(nodes, source="remote_arrays.cu")
@@ -394,7 +412,7 @@ def drivers_of(server):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("source", ["remote_moves.cu", "remote_textures.cu"])
+@pytest.mark.parametrize("source", ["remote_moves.cu", "remote_textures.cu", "remote_mappings.cu"])
 def test_random_moves(nodes, source):
     """In place and as images, between servers, the own node and another chip; the program checks itself. The seed is
     printed. CKPT_TEST_ROUNDS: the number of moves."""
