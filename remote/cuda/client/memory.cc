@@ -20,9 +20,6 @@ constexpr int kTries = 4;
 
 u64 rounded(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
 
-// The size with which it counts in a block.
-u64 reserved(u64 bytes) { return rounded(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes); }
-
 // Reserves addresses of this process; at `base`, or anywhere if that is 0. 0: they are in use.
 u64 reserve_here(u64 base, u64 bytes) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -51,6 +48,10 @@ CUresult reserve_there(u64 base, u64 bytes, u64 &got) {
 Memory &memory() {
   static Memory *const kMemory = new Memory;
   return *kMemory;
+}
+
+u64 Memory::reserved(u64 bytes) {
+  return rounded(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes);
 }
 
 // First where the device likes it; if these addresses are in use here, where this process has room.

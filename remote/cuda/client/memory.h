@@ -46,6 +46,8 @@ class Memory {
   bool release(u64 base);
   // Of a context that has ended.
   void release_all(u64 context);
+  // The bytes of the arena that an allocation takes.
+  static u64 reserved(u64 bytes);
   // A part of the arena for the variables of the code `owner`, and one behind it for those that are
   // managed. `context`: 0 if they are of none yet.
   CUresult allocate_for_code(u64 owner, u64 bytes, u64 managed_bytes, CUdevice device, u64 context,
