@@ -38,9 +38,10 @@ KnownDevice read_device(CUdevice device) {
   for (const Memory::Block &b : memory().blocks())
     if (b.device == device) d.bytes += b.bytes;
   for (const VirtualMemory::Live &m : virtual_memory().live())
-    if (m.device == device) d.bytes += m.bytes, d.used = true;
+    if (m.device == device) d.bytes += m.bytes;
   for (const LiveArray &a : live_arrays())
     if (ledger().device_of(a.context) == device) d.bytes += a.shape.bytes();
+  d.used = d.used || d.bytes > 0;
   return d;
 }
 
