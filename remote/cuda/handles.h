@@ -30,9 +30,10 @@ enum class Kind : u8 {
   Stream,
   Event,
   Pool,
-  Array
+  Array,
+  Memory,  // physical memory, CUmemGenericAllocationHandle
 };
-inline constexpr u8 kKinds = 10;
+inline constexpr u8 kKinds = 11;
 
 template <class T>
 inline constexpr Kind kKindOf = Kind::None;

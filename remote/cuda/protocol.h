@@ -98,6 +98,11 @@ enum class Op : u16 {
   EndTextureAt,  // {u8 1: a surface, u64 cell}
   // {u64 stream, u64 address, u64 value, u32 flags, u8 bytes of it, u8 1: wait for it}
   StreamValue,
+  MakeMemory,   // {u64 number, u64 bytes, i32 device}: physical memory, which is mapped nowhere
+  EndMemory,    // {u64 number}: it is mapped nowhere any more
+  MapMemory,    // {u64 base, u64 bytes, u64 number}: the physical memory behind a part of the arena
+  UnmapMemory,  // {u64 base, u64 bytes}: all that MapMemory has put there
+  SetAccess,    // {u64 base, u64 bytes, i32 device, u32 CUmemAccess_flags}: of such memory
   Last,
 };
 

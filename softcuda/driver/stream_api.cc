@@ -260,6 +260,19 @@ CUresult wait_value(CUstream stream, CUdeviceptr p, T value, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
+CUresult value_operation(CUstream s, const CUstreamBatchMemOpParams &p) {
+  const auto &wait = p.waitValue;
+  const auto &write = p.writeValue;
+  switch (p.operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32: return wait_value(s, wait.address, wait.value, wait.flags);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+      return wait_value(s, wait.address, wait.value64, wait.flags);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32: return write_value(s, write.address, write.value);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64: return write_value(s, write.address, write.value64);
+    default: return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
 }  // namespace
 
 SOFTCUDA_API CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned int) {
@@ -275,4 +288,11 @@ SOFTCUDA_API CUresult cuStreamWaitValue32(CUstream s, CUdeviceptr p, cuuint32_t 
 SOFTCUDA_API CUresult cuStreamWaitValue64(CUstream s, CUdeviceptr p, cuuint64_t v,
                                           unsigned int flags) {
   return wait_value(s, p, v, flags);
+}
+// As the operations one by one (cuStreamBatchMemOp's documentation).
+SOFTCUDA_API CUresult cuStreamBatchMemOp(CUstream s, unsigned int n, CUstreamBatchMemOpParams *all,
+                                         unsigned int flags) {
+  REQUIRE(all != nullptr && n > 0 && n <= 256 && flags == 0, CUDA_ERROR_INVALID_VALUE);
+  for (unsigned int i = 0; i < n; ++i) CHECK_CU(value_operation(s, all[i]));
+  return CUDA_SUCCESS;
 }

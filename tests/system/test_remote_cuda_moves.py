@@ -170,13 +170,63 @@ def test_arrays_textures_and_surfaces_move(nodes, flags):
     moved.finish(here)
 
 
-def test_textures_work_where_variables_stay_with_the_driver(nodes):
-    """Several devices: only the variables keep the program where it is."""
+@pytest.mark.parametrize("n, flags", [(2, ()), (4, ()), (2, ("-DVARIABLES",)), (4, ("-DVARIABLES", "-rdc=true"))],
+                         ids=["2", "4", "2-variables", "4-variables"])
+def test_a_program_of_several_devices_moves(nodes, n, flags):
+    """All at once: to devices of its own node in another order, back, and as an image. With variables on each."""
+    nodes.ckpt.env["CKPT_SOFTCUDA"] = "4x256M"
+    many = another_server(nodes, CKPT_SOFTCUDA="4x256M")
+    there = ",".join(f"remote:{many.unix}/cuda:{i}" for i in range(n))
+    moved = Moved(nodes, source="remote_devices.cu", device=there, flags=flags)
+    assert f"{n} devices\n" in moved.job.text
+    moved.move(",".join(f"cuda:{i}" for i in reversed(range(n))))
+    moved.step()
+    moved.move(",".join(f"remote:{many.tls}/cuda:{i}" for i in range(n)))
+    moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image")
+    assert moved.job.wait() == 85
+    here = nodes.ckpt.restore("image", "--device", ",".join(f"cuda:{i}" for i in range(n)))
+    moved.step(here)
+    moved.finish(here)
+
+
+def test_devices_of_several_nodes_are_refused_by_name(nodes):
+    r = nodes.server.call("ckpt-run", "--device", f"{nodes.device()},cuda:0", "true")
+    assert r.returncode == 125 and "devices are all on one node" in r.stderr, r.stderr
+
+
+def test_textures_beside_variables_on_several_devices(nodes):
+    """The program uses one of the devices, and its code has variables on both."""
     both = ",".join(nodes.device(n=n) for n in (0, 1))
     moved = Moved(nodes, source="remote_textures.cu", device=both)
-    code, errors = moved.call("ckpt-dump", "--suspend")
-    assert code == 1 and "the program sees several devices" in errors and "handles" not in errors, errors
+    moved.move("cuda:1,cuda:0")
     moved.finish()
+
+
+def test_managed_variables_on_several_devices_are_refused_by_name(nodes):
+    """They exist once for all devices, and a library's other variables on each."""
+    both = ",".join(nodes.device(n=n) for n in (0, 1))
+    job = nodes.start("remote_shared.cu", 1, device=both)
+    assert job.wait() != 0
+    assert "it has managed variables, and the program sees several devices" in job.error_text
+
+
+def test_mappings_and_physical_memory_move(nodes):
+    """At the same addresses, also what is mapped at several or at none: in place, to another chip, and as an image."""
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    moved = Moved(nodes, seed, source="remote_mappings.cu")
+    for device in ("cuda:1", f"remote:{older.tls}/cuda:1", "cuda:0"):
+        moved.move(device)
+        moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image", "--leave-running")
+    moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image2")
+    assert moved.job.wait() == 85
+    here = nodes.ckpt.restore("image2", "--device", nodes.device())
+    moved.step(here)
+    moved.finish(here)
 
 
 def test_arrays_and_textures_that_come_and_go_move(nodes):
@@ -394,7 +444,7 @@ def drivers_of(server):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("source", ["remote_moves.cu", "remote_textures.cu"])
+@pytest.mark.parametrize("source", ["remote_moves.cu", "remote_textures.cu", "remote_mappings.cu"])
 def test_random_moves(nodes, source):
     """In place and as images, between servers, the own node and another chip; the program checks itself. The seed is
     printed. CKPT_TEST_ROUNDS: the number of moves."""

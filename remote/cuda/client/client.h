@@ -61,6 +61,15 @@ CUresult check_stream(u64 stream);
 // The object has ended, on the server as well.
 void object_ended(u64 number);
 
+// The kernel of the current context's device (code_versions.h).
+u64 kernel_here(u64 kernel);
+template <class T>
+T here(T v) {
+  if constexpr (std::is_same_v<T, CUkernel> || std::is_same_v<T, CUfunction>)
+    return reinterpret_cast<T>(kernel_here(number_of(v)));
+  return v;
+}
+
 // The arguments that a rule of the ledger looks at.
 template <class T>
 u64 handle_in(T v) {
@@ -94,7 +103,12 @@ struct Asked;
 template <u16 Number, class... A>
 struct Asked<Number, CUresult (*)(A...)> {
   static CUresult call(A... a) {
-    if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+    CUresult e = ready();
+    return e == CUDA_SUCCESS ? call_here(here(a)...) : e;
+  }
+
+ private:
+  static CUresult call_here(A... a) {
     Writer w;
     (put_argument(w, a, number_to_make(a)), ...);
     Bytes results;
@@ -106,8 +120,6 @@ struct Asked<Number, CUresult (*)(A...)> {
     if constexpr ((MadeOut<A> || ...)) add_to_ledger(a...);
     return e;
   }
-
- private:
   static void add_to_ledger(A... a) {
     Writer w;
     (put_argument(w, a, number_made(a)), ...);
@@ -155,7 +167,10 @@ struct Set;
 
 template <u16 Number, class First, class... A, size_t Value>
 struct Set<Number, CUresult (*)(First, A...), Value> {
-  static CUresult call(First first, A... a) {
+  static CUresult call(First first, A... a) { return call_here(here(first), here(a)...); }
+
+ private:
+  static CUresult call_here(First first, A... a) {
     CUresult e = Asked<Number, CUresult (*)(First, A...)>::call(first, a...);
     if (e != CUDA_SUCCESS) return e;
     Writer key, arguments;

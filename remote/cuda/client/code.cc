@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "fatbin/image.h"
 #include "remote/cuda/client/client.h"
+#include "remote/cuda/client/code_versions.h"
 #include "remote/cuda/client/device_linker.h"
 #include "remote/cuda/client/handle_table.h"
 #include "remote/cuda/client/memory.h"
@@ -48,11 +49,10 @@ CUresult load_parts(const std::shared_ptr<const LoadedCode> &code, const Wanted 
   return e;
 }
 
-// Loads the code from its PTX, with its variables in the arena, and handles looked up. An error
-// says why not. `why_left`: why variables stay where the driver places them.
-Result<> load_rewritten(const fatbin::Image &image, const FixedVariables &variables,
-                        const Wanted &wanted, const std::string &why_left) {
-  CKPT_TRY(FixedCode fixed, place_code(variables, wanted.number));
+// With the variables on this device, if it is a library.
+Result<> load_on(CUdevice device, const fatbin::Image &image, const FixedVariables &variables,
+                 const Wanted &wanted, const std::string &why_left) {
+  CKPT_TRY(FixedCode fixed, place_code(variables, wanted.number, device));
   std::vector<CodePart> parts;
   for (const Bytes &part : fixed.parts) {
     if (!fits_a_message(part.size())) break;
@@ -67,6 +67,36 @@ Result<> load_rewritten(const fatbin::Image &image, const FixedVariables &variab
     end_placed_code(wanted.number);
     return device_failure("the driver does not take its PTX", e);
   }
+  return {};
+}
+
+// How many devices need a version of the code (code_versions.h).
+Result<CUdevice> versions_of(const FixedVariables &variables, u64 number) {
+  int devices = 0;
+  if (kind_of(number) != Kind::Library || variables.bytes() == 0) return 1;
+  if (entry_cuDeviceGetCount(&devices) != CUDA_SUCCESS) return fail("there is no device");
+  // They exist once for all devices.
+  if (devices > 1 && variables.managed_begin() < variables.bytes())
+    return fail("it has managed variables, and the program sees several devices");
+  return devices;
+}
+
+// Loads the code from its PTX, with its variables in the arena, and handles looked up. An error
+// says why not. `why_left`: why variables stay where the driver places them.
+Result<> load_rewritten(const fatbin::Image &image, const FixedVariables &variables,
+                        const Wanted &wanted, const std::string &why_left) {
+  CKPT_TRY(CUdevice devices, versions_of(variables, wanted.number));
+  std::vector<u64> loaded;
+  for (CUdevice device = 0; device < devices; device++) {
+    Wanted version = wanted;
+    if (device > 0) version.number = ledger().new_number(Kind::Library);
+    if (Result<> r = load_on(device, image, variables, version, why_left); !r) {
+      for (u64 number : loaded) (void)ask_cuLibraryUnload(reinterpret_cast<CUlibrary>(number));
+      return r;
+    }
+    loaded.push_back(version.number);
+  }
+  if (devices > 1) add_versions(wanted.number, std::move(loaded));
   return {};
 }
 
@@ -225,6 +255,10 @@ CUresult note_name(CUresult e, const void *function, const char *name) {
   return e;
 }
 
+CUkernel on_device(CUkernel k, CUdevice device) {
+  return reinterpret_cast<CUkernel>(kernel_on(number_of(k), device));
+}
+
 }  // namespace
 
 void send_part(const CodePart &part) {
@@ -274,7 +308,7 @@ CUresult entry_cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule m,
 }
 
 CUresult entry_cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary l, const char *name) {
-  return variable(number_of(l), name, out, bytes);
+  return variable(library_here(number_of(l)), name, out, bytes);
 }
 
 CUresult entry_cuLibraryGetManaged(CUdeviceptr *out, size_t *bytes, CUlibrary l, const char *name) {
@@ -295,6 +329,35 @@ CUresult entry_cuLibraryGetKernel(CUkernel *out, CUlibrary l, const char *name) 
   return note_name(e, e == CUDA_SUCCESS ? *out : nullptr, name);
 }
 
+CUresult entry_cuLibraryGetModule(CUmodule *out, CUlibrary l) {
+  return ask_cuLibraryGetModule(out, reinterpret_cast<CUlibrary>(library_here(number_of(l))));
+}
+
+CUresult entry_cuLibraryUnload(CUlibrary l) {
+  for (u64 version : forget_versions(number_of(l)))
+    if (CUresult e = ask_cuLibraryUnload(reinterpret_cast<CUlibrary>(version)); e != CUDA_SUCCESS)
+      return e;
+  return ask_cuLibraryUnload(l);
+}
+
+CUresult entry_cuKernelGetLibrary(CUlibrary *out, CUkernel k) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  u64 library = ledger().owner_of(number_of(k));
+  if (!out || library == 0) return out ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUlibrary>(library);
+  return CUDA_SUCCESS;
+}
+
+CUresult entry_cuKernelSetAttribute(CUfunction_attribute what, int value, CUkernel k, CUdevice d) {
+  return Set<line_cuKernelSetAttribute, PFN_cuKernelSetAttribute_v12000, 1>::call(
+      what, value, on_device(k, d), d);
+}
+
+CUresult entry_cuKernelSetCacheConfig(CUkernel k, CUfunc_cache config, CUdevice d) {
+  return Set<line_cuKernelSetCacheConfig, PFN_cuKernelSetCacheConfig_v12000, 1>::call(
+      on_device(k, d), config, d);
+}
+
 CUresult entry_cuFuncGetAttribute(int *out, CUfunction_attribute what, CUfunction f) {
   CUresult e = ask_cuFuncGetAttribute(out, what, f);
   if (e == CUDA_SUCCESS && what == CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES)
@@ -303,7 +366,7 @@ CUresult entry_cuFuncGetAttribute(int *out, CUfunction_attribute what, CUfunctio
 }
 
 CUresult entry_cuKernelGetAttribute(int *out, CUfunction_attribute what, CUkernel k, CUdevice d) {
-  CUresult e = ask_cuKernelGetAttribute(out, what, k, d);
+  CUresult e = ask_cuKernelGetAttribute(out, what, on_device(k, d), d);
   if (e == CUDA_SUCCESS && what == CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES)
     *out += static_cast<int>(placed_constant_bytes(number_of(k)));
   return e;

@@ -5,6 +5,7 @@
 
 #include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/copies.h"
+#include "remote/cuda/client/copy_windows.h"
 #include "remote/cuda/client/memory.h"
 
 namespace ckpt::remote::cuda {
@@ -18,11 +19,13 @@ struct Range {
   std::optional<LiveArray> array = {};  // then without an address
 };
 
-std::vector<Range> ranges() {
+std::vector<Range> ranges(const CopyWindows &windows) {
   std::vector<Range> all;
   for (const Memory::Block &b : memory().blocks())
     if (!b.excluded && b.context != 0)
       all.push_back({fmt::format("mem-{:x}", b.base), b.context, b.base, b.bytes});
+  for (const CopyWindows::Window &w : windows.all())
+    all.push_back({fmt::format("physical-{:x}", w.number), w.context, w.address, w.bytes});
   for (const LiveArray &a : live_arrays())
     all.push_back({fmt::format("array-{:x}", a.number), a.context, 0, a.shape.bytes(), a});
   return all;
@@ -133,13 +136,17 @@ Result<> wait_for_writes() {
 }  // namespace
 
 Result<> save_contents(agent::Sink &sink) {
-  for (const Range &r : ranges()) CKPT_CHECK(save_range(r, sink));
+  CopyWindows windows;
+  CKPT_CHECK(windows.open());
+  for (const Range &r : ranges(windows)) CKPT_CHECK(save_range(r, sink));
   return {};
 }
 
 Result<> load_contents(agent::Source &source) {
+  CopyWindows windows;
+  CKPT_CHECK(windows.open());
   std::unordered_map<std::string, Range> all;
-  for (Range &r : ranges()) all.emplace(r.region, r);
+  for (Range &r : ranges(windows)) all.emplace(r.region, r);
   agent::Source::Piece piece;
   for (;;) {
     CKPT_TRY(bool more, source.next(piece));

@@ -92,6 +92,7 @@ CUresult check_attributes(const CUlaunchAttribute *attributes, size_t n) {
 
 CUresult launch_packed(const CUlaunchConfig &c, CUfunction f, ByteView parameters) {
   if (CUresult e = initialise_placed_variables(); e != CUDA_SUCCESS) return e;
+  f = here(f);
   Writer w;
   w.put(number_of(f)).put(c.gridDimX).put(c.gridDimY).put(c.gridDimZ).put(c.blockDimX);
   w.put(c.blockDimY).put(c.blockDimZ).put(c.sharedMemBytes).put(number_of(c.hStream));

@@ -11,7 +11,7 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-constexpr u64 kBlockBytes = 2u << 20;
+constexpr u64 kBlockBytes = Memory::kGranularity;
 constexpr u64 kSmallBytes = kBlockBytes / 2;
 constexpr u64 kGrainBytes = 512;
 constexpr u64 kArenaBytes = 1ull << 40;
@@ -19,9 +19,6 @@ constexpr u64 kLargestBytes = 1ull << 50;
 constexpr int kTries = 4;
 
 u64 rounded(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
-
-// The size with which it counts in a block.
-u64 reserved(u64 bytes) { return rounded(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes); }
 
 // Reserves addresses of this process; at `base`, or anywhere if that is 0. 0: they are in use.
 u64 reserve_here(u64 base, u64 bytes) {
@@ -51,6 +48,10 @@ CUresult reserve_there(u64 base, u64 bytes, u64 &got) {
 Memory &memory() {
   static Memory *const kMemory = new Memory;
   return *kMemory;
+}
+
+u64 Memory::reserved(u64 bytes) {
+  return rounded(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes);
 }
 
 // First where the device likes it; if these addresses are in use here, where this process has room.
@@ -229,6 +230,36 @@ void Memory::forget_of(u64 owner) {
   std::erase_if(all_, [&](const auto &a) { return a.second.owner == owner; });
 }
 
+CUresult Memory::reserve(u64 bytes, u64 align, u64 wanted, u64 &base) {
+  if (bytes > kLargestBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::lock_guard lock(mutex_);
+  if (arena_ == 0)
+    if (CUresult e = open_arena(); e != CUDA_SUCCESS) return e;
+  bool there = wanted != 0 && wanted % kBlockBytes == 0 && free_.take_at(wanted, bytes);
+  base = there ? wanted : free_.take(bytes, std::max(align, kBlockBytes)).value_or(0);
+  return base ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void Memory::give_reserved(u64 base, u64 bytes) {
+  std::lock_guard lock(mutex_);
+  free_.give(base, bytes);
+}
+
+void Memory::add_mapped(u64 base, u64 bytes, CUdevice device, u64 physical) {
+  std::lock_guard lock(mutex_);
+  all_[base] = {base, bytes, 0, device, ++last_id_, physical, false, Sharing::None, false};
+}
+
+void Memory::set_mapped_access(u64 base, bool writable) {
+  std::lock_guard lock(mutex_);
+  if (auto found = all_.find(base); found != all_.end()) found->second.writable = writable;
+}
+
+void Memory::forget_mapped(u64 base) {
+  std::lock_guard lock(mutex_);
+  all_.erase(base);
+}
+
 bool Memory::exclude(u64 base, bool excluded) {
   std::lock_guard lock(mutex_);
   auto found = all_.find(base);
@@ -255,6 +286,11 @@ std::vector<Memory::Block> Memory::blocks() const {
 
 bool Memory::maps(u64 address, u64 bytes) const {
   std::vector<Block> all = blocks();
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto &[base, a] : all_)
+      if (kind_of(a.owner) == Kind::Memory) all.push_back({base, a.bytes, 0, a.device, false});
+  }
   std::ranges::sort(all, {}, &Block::base);
   u64 at = address;
   for (const Block &b : all)
@@ -290,8 +326,18 @@ std::optional<Allocation> Memory::find(u64 address) const {
 }
 
 bool Memory::holds(u64 address, u64 bytes) const {
-  std::optional<Allocation> a = find(address);
-  return a && bytes <= a->bytes - (address - a->base);
+  if (bytes > UINT64_MAX - address) return false;
+  std::lock_guard lock(mutex_);
+  for (u64 at = address, end = address + bytes;;) {
+    auto next = all_.upper_bound(at);
+    if (next == all_.begin()) return false;
+    const Allocation &a = std::prev(next)->second;
+    bool inside = at - a.base < a.bytes && a.writable;
+    if (!inside || (at != address && kind_of(a.owner) != Kind::Memory)) return false;
+    at = a.base + a.bytes;
+    if (at >= end) return true;
+    if (kind_of(a.owner) != Kind::Memory) return false;
+  }
 }
 
 bool Memory::is_device(u64 address) const {

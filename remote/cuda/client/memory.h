@@ -31,9 +31,12 @@ struct Allocation {
   u64 context = 0;
   CUdevice device = 0;
   u64 id = 0;
-  u64 owner = 0;          // the code that the variable belongs to; 0: memory of the arena
+  // The code that the variable belongs to, or the physical memory that is mapped there
+  // (virtual_memory.h); 0: memory of the arena.
+  u64 owner = 0;
   bool excluded = false;  // its contents need not be saved
   Sharing sharing = Sharing::None;
+  bool writable = true;  // the device may read and write it
 };
 
 class Memory {
@@ -43,6 +46,8 @@ class Memory {
   bool release(u64 base);
   // Of a context that has ended.
   void release_all(u64 context);
+  // The bytes of the arena that an allocation takes.
+  static u64 reserved(u64 bytes);
   // A part of the arena for the variables of the code `owner`, and one behind it for those that are
   // managed. `context`: 0 if they are of none yet.
   CUresult allocate_for_code(u64 owner, u64 bytes, u64 managed_bytes, CUdevice device, u64 context,
@@ -58,8 +63,18 @@ class Memory {
   void add_placed(u64 base, u64 bytes, u64 context, u64 owner, Sharing sharing);
   void forget_of(u64 owner);
 
+  // Addresses for the program's own mappings: at `wanted`, if that is free.
+  CUresult reserve(u64 bytes, u64 align, u64 wanted, u64 &base);
+  void give_reserved(u64 base, u64 bytes);
+  // What the program has mapped there.
+  void add_mapped(u64 base, u64 bytes, CUdevice device, u64 physical);
+  void set_mapped_access(u64 base, bool writable);
+  void forget_mapped(u64 base);
+  static constexpr u64 kGranularity = 2u << 20;  // of physical memory, on today's devices
+
   std::optional<Allocation> find(u64 address) const;
-  // Whether these bytes are of one allocation.
+  // Whether the device may read and write these bytes, which are of one allocation, or of mapped
+  // memory.
   bool holds(u64 address, u64 bytes) const;
   // Whether the address is of the arena, or of an allocation.
   bool is_device(u64 address) const;
@@ -74,7 +89,7 @@ class Memory {
     bool excluded;
   };
   std::vector<Block> blocks() const;
-  // Whether all of these bytes are in blocks.
+  // Whether all of these bytes are in blocks or in mapped memory.
   bool maps(u64 address, u64 bytes) const;
   // On another server: reserves the arena at the same addresses, and maps the blocks.
   Result<> make_again();

@@ -2,6 +2,7 @@
 #include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/graphs/graph_memory.h"
 #include "remote/cuda/client/host_memory.h"
+#include "remote/cuda/client/pools.h"
 #include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
@@ -96,6 +97,7 @@ CUresult entry_cuMemFree_v2(CUdeviceptr p) {
   CUresult e = settle(a->context);
   if (free_graph_memory(p)) return e;
   shared_memory().end(p);
+  freed_to_pool(p);
   return memory().release(p) ? e : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -110,17 +112,30 @@ CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevic
 
 // Stream-ordered memory is of the arena, too, so that it can move to another device with its
 // addresses. It is there at once, and given back when the stream has got so far.
-CUresult entry_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
+// `pool`: nullptr for the current one of the device.
+static CUresult allocate_in_order(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
+                                  CUstream stream) {
   u64 number = number_of(stream);
   if (number > kSpecialStreams && !ledger().lives(number)) return CUDA_ERROR_INVALID_HANDLE;
   if (is_capturing(stream)) return capture_allocation(stream, bytes, out);
-  return allocate(out, bytes);
+  CUresult e = allocate(out, bytes);
+  if (e != CUDA_SUCCESS) return e;
+  if (!pool) e = current_pool(memory().find(*out)->device, pool);
+  if (e == CUDA_SUCCESS)
+    allocated_from(pool, *out);
+  else
+    memory().release(*out);
+  return e;
+}
+
+CUresult entry_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
+  return allocate_in_order(out, bytes, nullptr, stream);
 }
 
 CUresult entry_cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
                                        CUstream stream) {
   if (!ledger().lives(number_of(pool))) return CUDA_ERROR_INVALID_VALUE;
-  return entry_cuMemAllocAsync(out, bytes, stream);
+  return allocate_in_order(out, bytes, pool, stream);
 }
 
 CUresult entry_cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
@@ -131,6 +146,7 @@ CUresult entry_cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   CUresult e = entry_cuStreamSynchronize(stream);
   if (free_graph_memory(p)) return e;
   shared_memory().end(p);
+  freed_to_pool(p);
   memory().release(p);
   return e;
 }

@@ -18,6 +18,7 @@
 #include "remote/cuda/client/requirements.h"
 #include "remote/cuda/client/shared_memory.h"
 #include "remote/cuda/client/textures.h"
+#include "remote/cuda/client/virtual_memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -130,6 +131,7 @@ class RemoteCuda final : public agent::Participant {
     forget_what_devices_said();
     ledger().forget_shapes();
     CKPT_CHECK(memory().make_again());
+    CKPT_CHECK(virtual_memory().make_again());
     CKPT_CHECK(replay_ledger(compiled_));
     CKPT_CHECK(shared_memory().make_again());
     use_event_times();

@@ -53,20 +53,10 @@ CUresult write_initial_values(const PlacedCode &code) {
   return e == CUDA_SUCCESS && code.managed_begin < code.bytes ? write_managed_values(code) : e;
 }
 
-// The only device that the program sees: a library's variables are on all devices.
-Result<CUdevice> device_of_library() {
-  int n = 0;
-  if (entry_cuDeviceGetCount(&n) != CUDA_SUCCESS || n != 1)
-    return fail("the program sees several devices");
-  return 0;
-}
-
 // Takes the addresses for the variables, if there are any.
 Result<> allocate(PlacedCode &code, u64 owner) {
   if (code.bytes == 0) return {};
-  if (kind_of(owner) == Kind::Library) {
-    CKPT_TRY(code.device, device_of_library());
-  } else {
+  if (kind_of(owner) != Kind::Library) {
     code.context = current_context();
     code.device = ledger().device_of(code.context).value_or(0);
   }
@@ -87,8 +77,9 @@ Result<HandleRange> handles_of(const FixedVariables &variables) {
 
 }  // namespace
 
-Result<FixedCode> place_code(const FixedVariables &variables, u64 owner) {
-  PlacedCode code{.constant_bytes = variables.constant_bytes(), .places = variables.places()};
+Result<FixedCode> place_code(const FixedVariables &variables, u64 owner, CUdevice device) {
+  PlacedCode code{
+      .constant_bytes = variables.constant_bytes(), .device = device, .places = variables.places()};
   code.bytes = variables.bytes();
   code.managed_begin = variables.managed_begin();
   CKPT_TRY(HandleRange handles, handles_of(variables));
@@ -148,13 +139,19 @@ CUresult initialise_placed_variables() {
   if (t.all_initialised.load(std::memory_order_acquire) || current_context() == 0)
     return CUDA_SUCCESS;
   std::lock_guard lock(t.mutex);
+  CUdevice here = ledger().device_of(current_context()).value_or(0);
+  bool all = true;
   for (auto &[owner, code] : t.all) {
     if (code.initialised) continue;
+    if (code.context == 0 && code.device != here) {
+      all = false;
+      continue;
+    }
     if (code.context == 0) memory().set_context_of_code(owner, code.context = current_context());
     if (CUresult e = write_initial_values(code); e != CUDA_SUCCESS) return e;
     code.initialised = true;
   }
-  t.all_initialised = true;
+  t.all_initialised = all;
   return CUDA_SUCCESS;
 }
 

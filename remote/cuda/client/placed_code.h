@@ -19,8 +19,9 @@ struct PlacedVariable {
 
 // Allocates memory for the variables, and returns the code that names their addresses and looks up
 // the handles of textures (handle_table.h). `owner` is the number of the module or library. The
-// caller calls end_placed_code() if the code is not loaded.
-Result<FixedCode> place_code(const FixedVariables &variables, u64 owner);
+// caller calls end_placed_code() if the code is not loaded. `device`: of a library; a module is of
+// the current context's device.
+Result<FixedCode> place_code(const FixedVariables &variables, u64 owner, CUdevice device);
 void end_placed_code(u64 owner);
 
 // An object of any kind has ended. If it was a module or library, so have its variables.

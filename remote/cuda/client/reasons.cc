@@ -30,9 +30,9 @@ constexpr Reason kReasons[] = {
     {"cuIpc", "memory cannot be shared with another process"},
     {"cuMemExport", "memory cannot be shared with another process"},
     {"cuMemImport", "memory cannot be shared with another process"},
-    {"cuMemAddress", "the library itself manages the device's addresses"},
-    {"cuMemCreate", "the library itself manages the device's addresses"},
-    {"cuMemMap", "the library itself manages the device's addresses"},
+    {"cuMemMapArray", "sparse arrays are not carried to other nodes"},
+    {"cuMemGetHandle", "memory cannot be shared with another process"},
+    {"cuMulticast", "devices cannot reach each other's memory"},
     {"cuCheckpoint", "ckpt-dump makes checkpoints"},
     {"cuGraphics", "there is no graphics device there"},
 };

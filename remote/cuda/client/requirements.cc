@@ -7,6 +7,7 @@
 
 #include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/virtual_memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -36,8 +37,11 @@ KnownDevice read_device(CUdevice device) {
     d.used = d.used || ledger().device_of(c.number) == device;
   for (const Memory::Block &b : memory().blocks())
     if (b.device == device) d.bytes += b.bytes;
+  for (const VirtualMemory::Live &m : virtual_memory().live())
+    if (m.device == device) d.bytes += m.bytes;
   for (const LiveArray &a : live_arrays())
     if (ledger().device_of(a.context) == device) d.bytes += a.shape.bytes();
+  d.used = d.used || d.bytes > 0;
   return d;
 }
 

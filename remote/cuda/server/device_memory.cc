@@ -9,6 +9,13 @@ namespace {
 constexpr u64 kGranularity = 2u << 20;  // of physical memory, on today's devices
 constexpr u64 kMostBytes = 1ull << 46;
 
+CUmemAllocationProp memory_of(CUdevice device) {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  return prop;
+}
+
 bool is_part(u64 base, u64 bytes) {
   return bytes != 0 && bytes <= kMostBytes && base % kGranularity == 0 && bytes % kGranularity == 0;
 }
@@ -39,10 +46,8 @@ bool DeviceMemory::in_arena(u64 base, u64 bytes) const {
          bytes <= arena_bytes_ - (base - arena_);
 }
 
-CUresult DeviceMemory::map_physical(u64 base, u64 bytes, CUdevice device) {
-  CUmemAllocationProp prop{};
-  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+CUresult DeviceMemory::map_new(u64 base, u64 bytes, CUdevice device) {
+  CUmemAllocationProp prop = memory_of(device);
   CUmemGenericAllocationHandle memory = 0;
   if (CUresult e = driver().cuMemCreate(&memory, bytes, &prop, 0); e != CUDA_SUCCESS) return e;
   CUresult e = driver().cuMemMap(base, bytes, 0, memory, 0);
@@ -54,17 +59,20 @@ CUresult DeviceMemory::map_physical(u64 base, u64 bytes, CUdevice device) {
   return e;
 }
 
+bool DeviceMemory::is_free(u64 base, u64 bytes) const {
+  if (!in_arena(base, bytes)) return false;
+  auto next = mapped_.lower_bound(base);
+  if (next != mapped_.end() && next->first < base + bytes) return false;
+  return next == mapped_.begin() || std::prev(next)->first + std::prev(next)->second.bytes <= base;
+}
+
 CUresult DeviceMemory::map(u64 base, u64 bytes, CUdevice device) {
   std::lock_guard lock(mutex_);
-  auto next = mapped_.lower_bound(base);
-  bool taken = next != mapped_.end() && next->first < base + bytes;
-  if (next != mapped_.begin() && std::prev(next)->first + std::prev(next)->second > base)
-    taken = true;
-  if (!in_arena(base, bytes) || taken) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_free(base, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (!ask_(static_cast<i64>(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult e = map_physical(base, bytes, device);
+  CUresult e = map_new(base, bytes, device);
   if (e == CUDA_SUCCESS)
-    mapped_[base] = bytes;
+    mapped_[base] = {bytes, 0};
   else
     give_back(bytes);
   return e;
@@ -73,12 +81,80 @@ CUresult DeviceMemory::map(u64 base, u64 bytes, CUdevice device) {
 CUresult DeviceMemory::unmap(u64 base, u64 bytes) {
   std::lock_guard lock(mutex_);
   auto found = mapped_.find(base);
-  if (found == mapped_.end() || found->second != bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (found == mapped_.end() || found->second.bytes != bytes || found->second.physical != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   CUresult e = driver().cuMemUnmap(base, bytes);
   if (e != CUDA_SUCCESS) return e;
   mapped_.erase(found);
   give_back(bytes);
   return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::make_physical(u64 number, u64 bytes, CUdevice device) {
+  std::lock_guard lock(mutex_);
+  if (!is_part(0, bytes) || physical_.contains(number)) return CUDA_ERROR_INVALID_VALUE;
+  if (!ask_(static_cast<i64>(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUmemAllocationProp prop = memory_of(device);
+  CUmemGenericAllocationHandle handle = 0;
+  CUresult e = driver().cuMemCreate(&handle, bytes, &prop, 0);
+  if (e == CUDA_SUCCESS)
+    physical_[number] = {handle, bytes, 0};
+  else
+    give_back(bytes);
+  return e;
+}
+
+CUresult DeviceMemory::end_physical(u64 number) {
+  std::lock_guard lock(mutex_);
+  auto found = physical_.find(number);
+  if (found == physical_.end() || found->second.parts > 0) return CUDA_ERROR_INVALID_VALUE;
+  CUresult e = driver().cuMemRelease(found->second.handle);
+  if (e != CUDA_SUCCESS) return e;
+  give_back(found->second.bytes);
+  physical_.erase(found);
+  return e;
+}
+
+CUresult DeviceMemory::map_physical(u64 base, u64 bytes, u64 number) {
+  std::lock_guard lock(mutex_);
+  auto found = physical_.find(number);
+  if (found == physical_.end() || bytes > found->second.bytes || !is_free(base, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  CUresult e = driver().cuMemMap(base, bytes, 0, found->second.handle, 0);
+  if (e != CUDA_SUCCESS) return e;
+  mapped_[base] = {bytes, number};
+  found->second.parts++;
+  return e;
+}
+
+bool DeviceMemory::are_whole_parts(u64 base, u64 bytes) const {
+  if (!in_arena(base, bytes)) return false;
+  u64 at = base;
+  for (auto part = mapped_.find(base); at < base + bytes; ++part) {
+    if (part == mapped_.end() || part->first != at || part->second.physical == 0) return false;
+    at += part->second.bytes;
+  }
+  return at == base + bytes;
+}
+
+CUresult DeviceMemory::unmap_physical(u64 base, u64 bytes) {
+  std::lock_guard lock(mutex_);
+  if (!are_whole_parts(base, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  CUresult e = driver().cuMemUnmap(base, bytes);
+  if (e != CUDA_SUCCESS) return e;
+  for (auto part = mapped_.find(base); part != mapped_.end() && part->first < base + bytes;) {
+    physical_[part->second.physical].parts--;
+    part = mapped_.erase(part);
+  }
+  return e;
+}
+
+CUresult DeviceMemory::set_access(u64 base, u64 bytes, CUdevice device, u32 flags) {
+  std::lock_guard lock(mutex_);
+  if (!are_whole_parts(base, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {device}},
+                         static_cast<CUmemAccess_flags>(flags)};
+  return driver().cuMemSetAccess(base, bytes, &access, 1);
 }
 
 void DeviceMemory::add(u64 base, u64 bytes, u64 owner) {
@@ -113,8 +189,8 @@ bool DeviceMemory::maps_locked(u64 address, u64 bytes) const {
     auto part = mapped_.upper_bound(at);
     if (part == mapped_.begin()) return false;
     --part;
-    if (at >= part->first + part->second) return false;
-    at = part->first + part->second;
+    if (at >= part->first + part->second.bytes) return false;
+    at = part->first + part->second.bytes;
     if (at >= end) return true;
   }
 }

@@ -25,6 +25,15 @@ class DeviceMemory {
   CUresult map(u64 base, u64 bytes, CUdevice device);
   CUresult unmap(u64 base, u64 bytes);
 
+  // Physical memory of the program's own (cuMemCreate), by its number, and parts of the arena that
+  // it is mapped to. It counts until it has ended, and cannot end while it is mapped.
+  CUresult make_physical(u64 number, u64 bytes, CUdevice device);
+  CUresult end_physical(u64 number);
+  CUresult map_physical(u64 base, u64 bytes, u64 number);
+  // The range is a sequence of whole parts, of such memory only.
+  CUresult unmap_physical(u64 base, u64 bytes);
+  CUresult set_access(u64 base, u64 bytes, CUdevice device, u32 flags);
+
   // A variable. `owner`: the number of the code that it belongs to.
   void add(u64 base, u64 bytes, u64 owner);
   void forget_of(u64 owner);
@@ -34,19 +43,31 @@ class DeviceMemory {
   bool maps(u64 address, u64 bytes) const;
 
  private:
+  struct Part {
+    u64 bytes;
+    u64 physical;  // its number; 0: memory of this part alone
+  };
+  struct Physical {
+    CUmemGenericAllocationHandle handle;
+    u64 bytes;
+    u64 parts;  // that it is mapped to
+  };
   struct Placed {
     u64 bytes;
     u64 owner;
   };
   void give_back(u64 bytes) { (void)ask_(-static_cast<i64>(bytes)); }
-  CUresult map_physical(u64 base, u64 bytes, CUdevice device);
+  CUresult map_new(u64 base, u64 bytes, CUdevice device);
+  bool is_free(u64 base, u64 bytes) const;
+  bool are_whole_parts(u64 base, u64 bytes) const;
   bool maps_locked(u64 address, u64 bytes) const;
   bool in_arena(u64 base, u64 bytes) const;
 
   Ask ask_;
   mutable std::mutex mutex_;
   u64 arena_ = 0, arena_bytes_ = 0;
-  std::map<u64, u64> mapped_;  // parts of the arena: base and bytes
+  std::map<u64, Part> mapped_;  // parts of the arena, by base
+  std::map<u64, Physical> physical_;
   std::map<u64, Placed> placed_;
 };
 

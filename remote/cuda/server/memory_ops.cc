@@ -24,6 +24,37 @@ CUresult op_unmap(Call &c) {
   return c.server.memory.unmap(base, bytes);
 }
 
+CUresult op_make_memory(Call &c) {
+  u64 number = c.in.get<u64>(), bytes = c.in.get<u64>();
+  i32 device = c.in.get<i32>();
+  if (!c.in.done() || kind_of(number) != Kind::Memory) return c.reject();
+  return c.server.memory.make_physical(number, bytes, device);
+}
+
+CUresult op_end_memory(Call &c) {
+  u64 number = c.in.get<u64>();
+  return c.in.done() ? c.server.memory.end_physical(number) : c.reject();
+}
+
+CUresult op_map_memory(Call &c) {
+  u64 base = c.in.get<u64>(), bytes = c.in.get<u64>(), number = c.in.get<u64>();
+  return c.in.done() ? c.server.memory.map_physical(base, bytes, number) : c.reject();
+}
+
+CUresult op_unmap_memory(Call &c) {
+  u64 base = c.in.get<u64>(), bytes = c.in.get<u64>();
+  if (!c.in.done()) return c.reject();
+  c.server.mirrors.end_within(base, bytes);
+  return c.server.memory.unmap_physical(base, bytes);
+}
+
+CUresult op_set_access(Call &c) {
+  u64 base = c.in.get<u64>(), bytes = c.in.get<u64>();
+  i32 device = c.in.get<i32>();
+  u32 flags = c.in.get<u32>();
+  return c.in.done() ? c.server.memory.set_access(base, bytes, device, flags) : c.reject();
+}
+
 CUresult op_settle(Call &c) {
   c.waits = true;
   return c.in.done() ? driver().cuCtxSynchronize() : c.reject();

@@ -43,6 +43,11 @@ std::array<Handler, kOps> ops() {
   set(Op::MakeTextureAt, op_make_texture_at);
   set(Op::EndTextureAt, op_end_texture_at);
   set(Op::StreamValue, op_stream_value);
+  set(Op::MakeMemory, op_make_memory);
+  set(Op::EndMemory, op_end_memory);
+  set(Op::MapMemory, op_map_memory);
+  set(Op::UnmapMemory, op_unmap_memory);
+  set(Op::SetAccess, op_set_access);
   return all;
 }
 

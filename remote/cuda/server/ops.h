@@ -8,6 +8,11 @@ namespace ckpt::remote::cuda {
 CUresult op_arena(Call &c);
 CUresult op_map(Call &c);
 CUresult op_unmap(Call &c);
+CUresult op_make_memory(Call &c);
+CUresult op_end_memory(Call &c);
+CUresult op_map_memory(Call &c);
+CUresult op_unmap_memory(Call &c);
+CUresult op_set_access(Call &c);
 CUresult op_settle(Call &c);
 CUresult op_idle(Call &c);
 

@@ -182,6 +182,50 @@ static void check_memory() {
   cudaGetLastError();
 }
 
+static unsigned long long pool_use(cudaMemPool_t pool, cudaMemPoolAttr what) {
+  unsigned long long bytes = ~0ull;
+  CUDA(cudaMemPoolGetAttribute(pool, what, &bytes));
+  return bytes;
+}
+
+static void check_pools() {
+  constexpr size_t kMiB = 1 << 20;
+  cudaMemPool_t pool, current;
+  cudaMemPoolProps props{};
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location = {cudaMemLocationTypeDevice, 0};
+  CUDA(cudaMemPoolCreate(&pool, &props));
+  CUDA(cudaDeviceGetMemPool(&current, 0));
+  unsigned long long before = pool_use(current, cudaMemPoolAttrUsedMemCurrent), zero = 0;
+  void *a, *b, *c;
+  CUDA(cudaMallocFromPoolAsync(&a, 6 * kMiB, pool, nullptr));
+  CUDA(cudaMallocFromPoolAsync(&b, 1000, pool, nullptr));
+  CUDA(cudaMallocAsync(&c, 4 * kMiB, nullptr));
+  CHECK(pool_use(pool, cudaMemPoolAttrUsedMemCurrent) == 6 * kMiB + 1024);
+  CHECK(pool_use(pool, cudaMemPoolAttrReservedMemCurrent) >= 6 * kMiB + 1024);
+  CHECK(pool_use(current, cudaMemPoolAttrUsedMemCurrent) == before + 4 * kMiB);
+  CUDA(cudaFreeAsync(a, nullptr));
+  CUDA(cudaFreeAsync(c, nullptr));
+  CUDA(cudaDeviceSynchronize());
+  CHECK(pool_use(pool, cudaMemPoolAttrUsedMemCurrent) == 1024);
+  CHECK(pool_use(pool, cudaMemPoolAttrUsedMemHigh) == 6 * kMiB + 1024);
+  CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &zero));
+  CHECK(pool_use(pool, cudaMemPoolAttrUsedMemHigh) == 1024);
+  CHECK(pool_use(current, cudaMemPoolAttrUsedMemCurrent) == before);
+  CUDA(cudaDeviceSetMemPool(0, pool));
+  CUDA(cudaMallocAsync(&c, 4 * kMiB, nullptr));
+  CHECK(pool_use(pool, cudaMemPoolAttrUsedMemCurrent) == 4 * kMiB + 1024);
+  CUDA(cudaFree(c));
+  CUDA(cudaMallocAsync(&c, 4 * kMiB, nullptr));
+  CHECK(pool_use(pool, cudaMemPoolAttrUsedMemHigh) == 4 * kMiB + 1024);
+  CUDA(cudaFree(c));
+  CUDA(cudaFreeAsync(b, nullptr));
+  CUDA(cudaDeviceSynchronize());
+  CHECK(pool_use(pool, cudaMemPoolAttrUsedMemCurrent) == 0);
+  CUDA(cudaDeviceSetMemPool(0, current));
+  CUDA(cudaMemPoolDestroy(pool));
+}
+
 static void check_threads() {
   int *p, found = 0;
   CUDA(cudaMalloc(&p, sizeof *p));
@@ -238,6 +282,7 @@ int main(int argc, char **argv) {
   check_streams_and_events();
   check_host_functions();
   check_memory();
+  check_pools();
   check_threads();
   say<<<1, 2>>>(7);
   CUDA(cudaDeviceSynchronize());

@@ -52,6 +52,27 @@ int main() {
   OK(cuStreamSynchronize(waits));
   CHECK(read_int(count) == 111);
 
+  CUstreamBatchMemOpParams batch[3] = {};
+  batch[0].waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_32, flag, {21}, CU_STREAM_WAIT_VALUE_EQ, 0};
+  batch[1].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, flag + 16, {22}, 0, 0};
+  batch[2].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_64, flag + 24, {}, 0, 0};
+  batch[2].writeValue.value64 = 5ull << 40;
+  OK(cuStreamBatchMemOp(waits, 3, batch, 0));
+  add<<<1, 1, 0, waits>>>(count, 1000);
+  CHECK(cuStreamQuery(waits) == CUDA_ERROR_NOT_READY);
+  CHECK(read_int(reinterpret_cast<int *>(flag + 16)) == 0);
+  batch[0].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, flag, {21}, 0, 0};
+  OK(cuStreamBatchMemOp(writes, 1, batch, 0));
+  OK(cuStreamSynchronize(waits));
+  CHECK(read_int(count) == 1111);
+  CHECK(read_int(reinterpret_cast<int *>(flag + 16)) == 22);
+  unsigned long long wide = 0;
+  OK(cuMemcpyDtoH(&wide, flag + 24, sizeof wide));
+  CHECK(wide == 5ull << 40);
+  CHECK(cuStreamBatchMemOp(waits, 0, batch, 0) == CUDA_ERROR_INVALID_VALUE);
+  batch[1].flushRemoteWrites = {CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES, 0};
+  CHECK(cuStreamBatchMemOp(waits, 2, batch, 0) == CUDA_ERROR_NOT_SUPPORTED);
+
   CHECK(cuStreamWriteValue32(writes, 16, 1, 0) == CUDA_ERROR_INVALID_VALUE);
   std::printf("PASSED\n");
 }

@@ -122,6 +122,54 @@ TEST_CASE("only mapped memory can be written, and its bytes are counted") {
   CHECK(p.hang_up());
 }
 
+TEST_CASE("physical memory counts once, however often it is mapped, and ends unmapped only") {
+  Program p;
+  p.call(op(Op::Arena), range(0, 1ull << 40).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  auto ask = [&](Op o, const Writer &arguments) {
+    p.call(op(o), arguments.bytes());
+    return p.reply();
+  };
+  u64 a = make_number(Kind::Memory, 1), b = make_number(Kind::Memory, 2);
+  auto make = [&](u64 number, u64 bytes) {
+    return ask(Op::MakeMemory, range(number, bytes).put(i32{0}));
+  };
+  auto map = [&](u64 at, u64 bytes, u64 number) {
+    return ask(Op::MapMemory, range(at, bytes).put(number));
+  };
+  auto access = [&](u64 at, u64 bytes) {
+    return ask(Op::SetAccess, range(at, bytes).put(i32{0}).put(u32{3}));
+  };
+  constexpr CUresult kInvalid = CUDA_ERROR_INVALID_VALUE;
+  CHECK(make(a, 2 * kBlock) == CUDA_SUCCESS);
+  CHECK(make(a, kBlock) == kInvalid);
+  CHECK(make(b, kBlock + 1) == kInvalid);
+  CHECK(make(b, 64u << 20) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(*p.memory == 2 * kBlock);
+  CHECK(map(kArena, kBlock, b) == kInvalid);
+  CHECK(map(kArena - kBlock, kBlock, a) == kInvalid);
+  CHECK(map(kArena, 4 * kBlock, a) == kInvalid);
+  CHECK(map(kArena, 2 * kBlock, a) == CUDA_SUCCESS);
+  CHECK(map(kArena + kBlock, kBlock, a) == kInvalid);
+  CHECK(map(kArena + 2 * kBlock, kBlock, a) == CUDA_SUCCESS);
+  CHECK(*p.memory == 2 * kBlock);
+  CHECK(access(kArena, 3 * kBlock) == CUDA_SUCCESS);
+  CHECK(access(kArena, kBlock) == kInvalid);
+  CHECK(access(kArena, 4 * kBlock) == kInvalid);
+  CHECK(ask(Op::EndMemory, Writer().put(a)) == kInvalid);
+  CHECK(ask(Op::Unmap, range(kArena, 2 * kBlock)) == kInvalid);  // no memory of Op::Map
+  CHECK(ask(Op::Map, range(kArena + 3 * kBlock, kBlock).put(i32{0})) == CUDA_SUCCESS);
+  CHECK(ask(Op::UnmapMemory, range(kArena, 4 * kBlock)) == kInvalid);
+  CHECK(ask(Op::UnmapMemory, range(kArena + kBlock, kBlock)) == kInvalid);
+  CHECK(ask(Op::UnmapMemory, range(kArena, 3 * kBlock)) == CUDA_SUCCESS);
+  CHECK(ask(Op::Write, Writer().put(kArena).put(u64{0}).put(u8{0}).put(u8{1})) == kInvalid);
+  CHECK(ask(Op::EndMemory, Writer().put(a)) == CUDA_SUCCESS);
+  CHECK(ask(Op::EndMemory, Writer().put(a)) == kInvalid);
+  CHECK(*p.memory == kBlock);
+  p.call(op(Op::MakeMemory), range(make_number(Kind::Stream, 3), kBlock).put(i32{0}).bytes());
+  CHECK_FALSE(p.hang_up());
+}
+
 TEST_CASE("the handle of a texture is written only to mapped memory of the program") {
   Program p;
   p.call(op(Op::Arena), range(0, 1ull << 40).bytes());
