@@ -51,6 +51,11 @@ std::vector<Daemon::Steered> Daemon::steered_of(const std::vector<QueuedJob> &jo
     if (!tag && complained_.insert(j.id).second)
       log::warn("job {}: its comment cannot be read ({}); Slurm schedules it", j.id,
                 printable(tag.error().what));
+    if (tag && *tag && j.of_several) {
+      if (complained_.insert(j.id).second)
+        log::warn("job {} belongs to an array or a heterogeneous job; Slurm schedules it", j.id);
+      continue;
+    }
     auto left = left_alone_.find(j.id);
     if (left != left_alone_.end() && now_ < left->second) continue;
     if (tag && *tag && (is_running(j) || (is_waiting(j) && (*tag)->held)))

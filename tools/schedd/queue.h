@@ -28,6 +28,7 @@ struct QueuedJob {
   unsigned restarts = 0;
   bool held = false;                      // its priority is 0
   bool exclusive = false;                 // it asked for whole nodes
+  bool of_several = false;                // of an array, or of a heterogeneous job
   schedule::Resources needs;              // on all its nodes together
   std::vector<std::string> on, required;  // nodes
 };
