@@ -29,6 +29,7 @@ Result<Trace> read_jobs_csv(std::string_view text, const TraceOptions &o) {
       trace.left_out++;
       return {};
     }
+    if (!is_whole(nodes)) return fail("line {}: {} nodes", number, nodes);
     if (nodes > kMostNodes || *seconds > kMostSeconds || *submit > kMostSeconds ||
         megabytes > kMostMegabytes)
       return fail("line {}: the job is larger or longer than any cluster's", number);

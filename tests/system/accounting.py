@@ -31,8 +31,9 @@ class Accounting:
     start(start, env)  the daemons, by start(name, command…)
     add_user(name, more…)  an account of this user's, with further words of sacctmgr"""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, prefix=None):
+        """prefix: that of the Slurm (slurm.py)."""
+        self.folder, self.prefix = folder, prefix
         with socket.create_server(("127.0.0.1", 0)) as s:
             self.port = s.getsockname()[1]
 
@@ -49,7 +50,8 @@ class Accounting:
         start("mariadbd", "mariadbd", "--no-defaults", *own, f"--pid-file={database}/pid", "--skip-networking")
         wait_for((database / "socket").exists, "MariaDB")
         conf = self.folder / "slurmdbd.conf"
-        conf.write_text(CONFIGURATION.format(folder=self.folder, port=self.port))
+        conf.write_text(CONFIGURATION.format(folder=self.folder, port=self.port) +
+                        (f"PluginDir={self.prefix}/plugins\n" if self.prefix else ""))
         conf.chmod(0o600)
         env["MYSQL_UNIX_PORT"] = str(database / "socket")
         start("slurmdbd", "slurmdbd", "-D")

@@ -106,7 +106,7 @@ class Slurm:
                              more=" ".join([*([f"Features={features[n]}"] if features else []), *([f"Gres=gpu:{gres[n]}"] if n in (gres or ()) else [])]))
                  for n, p in self.nodes.items()]
         self.env = dict(env, SLURM_CONF=str(self.folder / "slurm.conf"), PATH=env["PATH"] + ":/usr/sbin")
-        self.accounting = Accounting(self.folder) if accounting else None
+        self.accounting = Accounting(self.folder, prefix) if accounting else None
         more = [*more_lines, *(["JobSubmitPlugins=lua"] if lua else [])]
         more += self.accounting.lines() if accounting else []
         more += self._fake_gpus(gres) if gres else []

@@ -51,9 +51,9 @@ std::vector<Daemon::Steered> Daemon::steered_of(const std::vector<QueuedJob> &jo
     if (!tag && complained_.insert(j.id).second)
       log::warn("job {}: its comment cannot be read ({}); Slurm schedules it", j.id,
                 printable(tag.error().what));
-    if (tag && *tag && j.of_several) {
-      if (complained_.insert(j.id).second)
-        log::warn("job {} belongs to an array or a heterogeneous job; Slurm schedules it", j.id);
+    if (tag && *tag && j.group != 0) {
+      if (complained_.insert(j.group).second)
+        log::warn("job {} is an array or a heterogeneous job; Slurm schedules it", j.group);
       continue;
     }
     auto left = left_alone_.find(j.id);

@@ -29,8 +29,8 @@ std::string text_of(const json &value) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-// Up to 22.05 one word: a flag such as COMPLETING, or else the state. Later versions print the state
-// and all flags: ["PENDING", "SPECIAL_EXIT"].
+// Up to 22.05 one word: a flag such as COMPLETING, or else the state. Later versions print the
+// state and all flags: ["PENDING", "SPECIAL_EXIT"].
 std::string state_of(const json &value) {
   std::string state = text_of(value);
   if (value.is_array())
@@ -78,7 +78,9 @@ Result<QueuedJob> job_of(const json &j) {
       static_cast<unsigned>(std::max<i64>(0, number_of(json_member(j, "restart_cnt")).value_or(0)));
   job.held = number_of(json_member(j, "priority")) == 0;
   for (const char *group : {"array_job_id", "het_job_id"})
-    job.of_several |= number_of(json_member(j, group)).value_or(0) > 0;
+    job.group =
+        std::max(job.group,
+                 static_cast<u64>(std::max<i64>(0, number_of(json_member(j, group)).value_or(0))));
   job.exclusive = text_of(json_member(j, "shared")) == "none";
   job.needs = needs_of(j);
   CKPT_TRY(job.on, expand_hosts(text_of(json_member(j, "nodes"))));
@@ -110,9 +112,9 @@ std::vector<std::string> split(std::string_view text) {
 
 // States are joined by '+', and '*' marks a node that does not answer.
 bool is_usable(std::string_view state) {
-  for (std::string_view bad : {"DOWN", "DRAIN", "FAIL", "MAINT", "PLANNED", "POWER", "REBOOT",
-                               "RESERVED", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "INVAL", "BLOCKED",
-                               "*"})
+  for (std::string_view bad :
+       {"DOWN", "DRAIN", "FAIL", "MAINT", "PLANNED", "POWER", "REBOOT", "RESERVED", "UNKNOWN",
+        "FUTURE", "NOT_RESPONDING", "INVAL", "BLOCKED", "*"})
     if (state.find(bad) != state.npos) return false;
   return true;
 }

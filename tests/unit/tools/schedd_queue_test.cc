@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Slurm prints. slurm-22.05/ and slurm-24.11/ are the output of 22.05.8 and 24.11.5 for the same
-// jobs and nodes, by record-slurm.
+// What Slurm prints. slurm-22.05/ and slurm-24.11/ are the output of 22.05.8 and 24.11.5 for the
+// same jobs and nodes, by record-slurm.
 #include "tools/schedd/queue.h"
 
 #include <doctest/doctest.h>
@@ -73,7 +73,7 @@ TEST_CASE("the queue as each version prints it") {
     CHECK(two.needs.cores == 4);
     CHECK(two.needs.megabytes == 400);
     CHECK(gpu.needs.gpus == 1);
-    CHECK_FALSE((two.exclusive || gpu.exclusive || gpu.of_several));
+    CHECK_FALSE((two.exclusive || gpu.exclusive || gpu.group != 0));
     CHECK(job(9).exclusive);
     CHECK(job(9).needs.cores == 2);
     const QueuedJob later = job(10), held = job(11);
@@ -83,8 +83,8 @@ TEST_CASE("the queue as each version prints it") {
     CHECK((held.state == "PENDING" && held.held));
     CHECK(held.limit == 3 * 24 * 3600);
     CHECK(held.needs.gpus == 2);
-    CHECK((job(12).of_several && job(12).state == "PENDING"));
-    CHECK((job(13).of_several && job(13).state == "RUNNING"));
+    CHECK((job(12).group == 12 && job(12).state == "PENDING"));
+    CHECK((job(13).group == 12 && job(13).state == "RUNNING"));
     // Queued again, but its processes have not ended yet: it is no job that waits.
     CHECK(job(14).state == "COMPLETING");
     CHECK(job(14).on == Hosts{"n5"});
