@@ -285,6 +285,16 @@ def test_an_exclusive_job_shares_no_node(shared):
     assert alone != one == another, cluster.said()
 
 
+def test_wrong_arguments_are_named(tmp_path):
+    """Before Slurm is asked for anything."""
+    for options, error in ((["--classes=fast,fast:2"], "--classes: fast is there twice"),
+                           (["--classes=fast:0"], 'cannot read "fast:0"'),
+                           (["--classes=fast", "--policy=X"], 'there is no policy "X"'),
+                           (["--classes=fast", f"--history={tmp_path}/none"], "cannot read the history")):
+        r = subprocess.run([BUILD / "tools" / "ckpt-schedd", "--once", *options], capture_output=True, text=True, timeout=60)
+        assert r.returncode == 1 and error in r.stderr, r.stderr
+
+
 def test_share_needs_the_figures_of_a_node(tmp_path):
     """The files of --share are read before Slurm is asked for anything."""
     (tmp_path / "bad.json").write_text("{}")

@@ -138,6 +138,8 @@ def test_pictures(sim, tmp_path):
     (("--sizes", "3-7"), "powers of two"),
     (("--classes", "a:1"), "two classes"),
     (("--classes", "a:x,b:1"), "--classes"),
+    (("--classes", "a:1.5,b:1"), "not a whole number"),
+    (("--classes", "a:1,a:1"), "a is there twice"),
     (("--jobs", 0), "--jobs"),
     (("--swf", "missing.swf"), "cannot read missing.swf"),
     (("--swf", "bad.swf"), "bad.swf: line 2: 3 columns instead of 18"),

@@ -40,6 +40,8 @@ Result<> read_classes(const std::string &text, SchedOptions &o) {
       return fail_with_hint(
           fmt::format("--classes: cannot read {:?}", word),
           "write FEATURE:SPEED, with a feature that the nodes have in slurm.conf");
+    if (std::ranges::any_of(o.classes, [&](const auto &c) { return c.name == parts[0]; }))
+      return fail("--classes: {} is there twice", parts[0]);
     o.classes.push_back({std::string(parts[0]), 0, {}});
     o.speeds.push_back(*speed);
   }
@@ -64,12 +66,13 @@ Result<> read_shared(const std::string &text, SchedOptions &o) {
   return {};
 }
 
-CostModel costs_of(const std::string &file) {
-  HistoryFit fit = fit_history(read_history(file.empty() ? history_file() : file), {});
+Result<CostModel> costs_of(const std::string &file) {
+  CKPT_TRY(std::vector<nlohmann::json> events, history_of(file));
+  HistoryFit fit = fit_history(events, {});
   if (fit.dumps < kEnoughSamples || fit.restores < kEnoughSamples) {
     log::info("the history has {} checkpoints and {} restores; assuming 25 s for each GB",
               fit.dumps, fit.restores);
-    return {kAssumed, kAssumed};
+    return CostModel{kAssumed, kAssumed};
   }
   return fit.model;
 }
@@ -90,7 +93,7 @@ Result<SchedOptions> options_of(const Options &o) {
   s.dry_run = o.dry_run;
   if (o.interval * 2 > o.grace)
     return fail("--grace must be at least twice --interval, or jobs start without the daemon");
-  CostModel costs = costs_of(o.history);
+  CKPT_TRY(CostModel costs, costs_of(o.history));
   for (ResourceClass &c : s.classes) c.costs = costs;
   return s;
 }

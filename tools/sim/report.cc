@@ -39,7 +39,8 @@ std::string table_of(const std::vector<Run> &runs, bool with_load) {
   }
   text += "(means in seconds)\n";
   if (!runs.empty() && runs[0].impossible > 0)
-    text += fmt::format("{} jobs need more nodes than any class has\n", runs[0].impossible);
+    text += fmt::format("{} jobs fit on no class: they need more nodes, or name other classes\n",
+                        runs[0].impossible);
   if (!runs.empty() && runs[0].left_out > 0)
     text += fmt::format("{} records were left out: they have no run time, no nodes or no GPU\n",
                         runs[0].left_out);

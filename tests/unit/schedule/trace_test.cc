@@ -119,6 +119,14 @@ TEST_CASE("jobs are sorted by submission, which starts at 0") {
   CHECK(w.jobs[1].submit == 60'000);
 }
 
+TEST_CASE("spaces around values, and a mark of UTF-8") {
+  Result<Trace> t = read_jobs_csv("\xef\xbb\xbf submit ,seconds,classes\r\n 1,\t2 , \r\n", {});
+  REQUIRE(t);
+  CHECK(t->jobs[0].submit == 1);
+  CHECK(t->jobs[0].seconds == 2);
+  CHECK(t->jobs[0].kinds.empty());
+}
+
 TEST_CASE("bad input is an error with its line") {
   CHECK(error_of(read_swf("; x\n1 2 3\n", {})) == "line 2: 3 columns instead of 18");
   CHECK(error_of(read_swf("1 x 5 60 4 60 2000 4 90 -1 1 1 1 -1 -1 1 -1 -1", {})) ==
@@ -137,6 +145,10 @@ TEST_CASE("bad input is an error with its line") {
   CHECK(error_of(read_jobs_csv("submit,seconds,nodes\n1,2,1e9\n", {})) ==
         "line 2: the job is larger or longer than any cluster's");
   CHECK(error_of(read_jobs_csv("submit,seconds,nodes\n1,2,1.5\n", {})) == "line 2: 1.5 nodes");
+  CHECK(error_of(read_jobs_csv("submit,seconds\n1,2\n1,-2\n", {})) ==
+        "line 3: a value is negative");
+  CHECK(error_of(read_jobs_csv("submit,submit,seconds\n", {})) ==
+        "line 1: the column submit is there twice");
   CHECK(error_of(read_gavel("a\tb\tc\t1\t5\t1\t1.5\n", {})) == "line 1: 1.5 GPUs");
   CHECK(error_of(read_swf("1 1 5 60 4.5 60 2000 4 90 -1 1 1 1 -1 -1 1 -1 -1", {})) ==
         "line 1: 4.5 processors");
