@@ -105,6 +105,21 @@ def test_an_operator_moves_the_jobs_of_others(steered, prefix):
 
 
 @pytest.mark.full
+def test_a_job_is_not_moved_before_its_script_has_started_the_program(steered):
+    """The signal would end the script. The fast node becomes free while the script still prepares the program."""
+    cluster, daemon = steered()
+    other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=20")
+    wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
+    daemon("--settle=15")
+    job = cluster.submit("sleep 5; echo ready > began; trap 'exit 86' USR2; for i in $(seq 600); do sleep 0.1; done",
+                         "--comment=ckpt:seconds=60,mb=10", "--requeue", "--cpus-per-task=2", "--mem=200")
+    wait_for(lambda: cluster.state(job) == "RUNNING", "the job")
+    cluster.run("scancel", other)
+    wait_for(lambda: cluster.field(job, "BatchHost") == "n2" or cluster.state(job) in ("FAILED", "COMPLETED"), "the move", 90)
+    assert cluster.state(job) in ("RUNNING", "COMPLETING") and (cluster.jobs / "began").exists(), cluster.said()
+
+
+@pytest.mark.full
 def test_arrays_are_left_to_slurm(steered):
     """job_submit.lua does not hold them. Each is named once."""
     cluster, daemon = steered()

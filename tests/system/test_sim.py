@@ -164,3 +164,17 @@ def test_wrong_input_is_explained(sim, tmp_path, options, words):
 
 def test_wrong_arguments_have_their_own_exit_status(sim):
     assert "--charge" in sim("--charge", "free", status=125)
+
+
+LOADS = "0.5,0.7,0.8,0.85,0.9,0.95,1.0,1.08,1.2"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("sizes", ["1-16", "64-512"])
+@pytest.mark.parametrize("load_of", ["fastest", "all"])
+def test_our_policy_at_each_point_of_the_published_sweep(sim, sizes, load_of):
+    """bench/sched/README.md, with fewer jobs: WMCT is never above MCT, and below MCTBM where that gains."""
+    table = runs(sim("--json", "--jobs", 20000, "--policy", "MCT,MCTBM,WMCT", "--load", LOADS, "--load-of", load_of, "--sizes", sizes))
+    for load in map(float, LOADS.split(",")):
+        ours, theirs = (table[load, policy]["to_mct"] for policy in ("WMCT", "MCTBM"))
+        assert ours <= 1 and (theirs >= 1 or ours <= theirs), (load, ours, theirs)

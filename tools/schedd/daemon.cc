@@ -217,7 +217,7 @@ void Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
   apply_progress(d, steered);
   for (const Move &m : d.moves) {
     Tag &tag = tag_of(m.id, steered);
-    if (tag.stays) continue;
+    if (tag.stays || !has_settled(m.id, steered)) continue;
     tag.done = m.done;
     tag.at.reset();
     tag.slow.reset();
@@ -232,6 +232,11 @@ void Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
     if (e.until) tag.until = *e.until / kTicksPerSecond;
     succeeded(e.id, slurm_.note(e.id, tag));
   }
+}
+
+bool Daemon::has_settled(u64 job, const std::vector<Steered> &steered) const {
+  auto at = std::ranges::find(steered, job, [](const Steered &s) { return s.job.id; });
+  return now_ >= at->job.started + options_.settle;
 }
 
 Result<> Daemon::move(u64 job, const Tag &tag) {

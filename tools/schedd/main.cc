@@ -26,7 +26,7 @@ constexpr Line kAssumed{12.5 / 1024, 1};
 
 struct Options {
   std::string classes, policy = "WMCT", history, share;
-  unsigned interval = 2, grace = 120, requeue_delay = 121;
+  unsigned interval = 2, grace = 120, settle = 10, requeue_delay = 121;
   double megabytes = 1000, waste_weight = 0.05;
   bool once = false, dry_run = false, release = false;
 };
@@ -89,6 +89,7 @@ Result<SchedOptions> options_of(const Options &o) {
   s.steer.of.waste_weight = o.waste_weight;
   s.steer.requeue_delay = o.requeue_delay * kTicksPerSecond;
   s.grace = o.grace;
+  s.settle = o.settle;
   s.default_megabytes = o.megabytes;
   s.dry_run = o.dry_run;
   if (o.interval * 2 > o.grace)
@@ -138,6 +139,9 @@ int main(int argc, char **argv) {
   line.option("--grace=SECONDS", o.grace,
               "how long jobs wait for a daemon that has died, until Slurm schedules them")
       .range(2, 86400);
+  line.option("--settle=SECONDS", o.settle,
+              "how long a job has run before it is moved: its script must have started ckpt-run")
+      .range(0, 86400);
   line.option("--requeue-delay=SECONDS", o.requeue_delay,
               "the time that Slurm needs to start a job again: cred_expire + 1")
       .range(0, 86400);

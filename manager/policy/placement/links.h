@@ -2,8 +2,8 @@
 //
 // How much longer programs that copy take beside others, by the contention model (HC,
 // schedule/contention), which knows the bandwidths of the node: all its GPUs share the links to the
-// processors and the memory. Load (load.h) knows one GPU only, and a factor that was measured on one
-// machine.
+// processors and the memory. Load (load.h) knows one GPU only, and a factor that was measured on
+// one machine.
 //
 // A program's demand says for which part of its time it copies, but neither in which direction nor
 // what its processor moves, so each direction gets half, and the rest counts as no traffic.
