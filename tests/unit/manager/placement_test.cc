@@ -179,7 +179,8 @@ TEST_CASE("with links that are wide enough, copies no longer keep a program back
     return told(ends(n, 2));
   };
   Settings wide = mixed();
-  wide.links = {.core = 1000, .cpu = 1000, .memory = 1000, .link = 1000, .copy = 3};
+  wide.links =
+      schedule::Bandwidths{.core = 1000, .cpu = 1000, .memory = 1000, .link = 1000, .copy = 3};
   CHECK(placed_beside_copies(mixed()) == Told{"4 Connect GPU0"});
   CHECK(placed_beside_copies(wide) == Told{"3 Connect GPU0"});
 }
