@@ -17,8 +17,8 @@ namespace ckpt::schedule {
 using Ticks = i64;  // milliseconds since the start of the simulation
 constexpr Ticks kTicksPerSecond = 1000;
 
-// 10^8 years. simulate() refuses jobs that take longer in a row.
-constexpr double kMostTicks = 4e18;
+// 3 × 10^7 years, below Calendar::kForever. simulate() refuses jobs that take longer in a row.
+constexpr double kMostTicks = 1e18;
 
 // Rounded up: a cost must never be underestimated, or a job delays those before it (KS-2).
 inline Ticks ticks_of(double seconds) {

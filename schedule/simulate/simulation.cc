@@ -161,7 +161,7 @@ Result<> check_range(const Workload &w, const std::vector<ResourceClass> &classe
     sum += longest;
     if (sum >= kMostTicks)
       return fail_with_hint(
-          fmt::format("job {}: with this job, the jobs take 10^8 years one after another", i + 1),
+          fmt::format("job {}: with this job, the jobs take 10^7 years one after another", i + 1),
           "check the units of run times and memory, the speeds of the classes, and --load");
   }
   return {};

@@ -128,7 +128,7 @@ def test_pictures(sim, tmp_path):
     (("--policy", "FIFO"), "there is no policy"),
     (("--load", "0"), "--load"),
     (("--load", "nan"), "--load"),
-    (("--load", "1e-17"), "10^8 years"),
+    (("--load", "1e-17"), "10^7 years"),
     (("--csv", "far.csv", "--classes", "only:4:1e-12"), "job 1: with this job"),
     (("--csv", "empty.csv"), "has no job that can be simulated"),
     (("--swf", "empty.csv"), "has no job that can be simulated"),
