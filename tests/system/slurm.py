@@ -24,6 +24,7 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "scontrol")
 WHY_NOT = next((f"{p} is not installed (scripts/setup installs it)" for p in PROGRAMS
                 if not shutil.which(p, path=os.environ["PATH"] + ":/usr/sbin")), None)
 
+PLUGIN = BUILD / "slurm" / "spank_ckpt.so"
 # A newer version, for tests that run with both.
 NEWER = pathlib.Path(os.environ.get("CKPT_SLURM_PREFIX", "/opt/ckpt/slurm-24.11"))
 WHY_NOT_NEWER = None if (NEWER / "bin" / "slurmctld").exists() else f"{NEWER} is missing (scripts/setup --full makes it)"
@@ -131,7 +132,7 @@ class Slurm:
     def _plugin(self):
         """It fits the version whose header it was compiled with."""
         if not self.prefix:
-            return BUILD / "slurm" / "spank_ckpt.so"
+            return PLUGIN
         plugin = self.folder / "spank_ckpt.so"
         subprocess.run(["cc", "-std=gnu11", "-shared", "-fPIC", f"-I{self.prefix}/usr/include", "-o", plugin,
                         ROOT / "slurm" / "spank_ckpt.c"], check=True)
