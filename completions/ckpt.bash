@@ -347,7 +347,7 @@ _ckpt_schedd() {
     --history | --share) _ckpt_files ;;
     --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
     *)
-      _ckpt_words '--classes --policy --interval --grace --requeue-delay --history --megabytes
+      _ckpt_words '--classes --policy --interval --grace --settle --requeue-delay --history --megabytes
         --share --waste-weight --once --dry-run --release --version --help'
       ;;
   esac
@@ -387,7 +387,7 @@ _ckptd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --config | --socket | --profiles | --journal) _ckpt_files ;;
+    --config | --socket | --profiles | --journal | --node) _ckpt_files ;;
     --nvml)
       _ckpt_files
       [[ none == "$cur"* ]] && COMPREPLY+=(none)
@@ -401,7 +401,7 @@ _ckptd() {
       _ckpt_words '--config --socket --users --reconnect-timeout --startup-delay
         --programs-per-gpu --contextless-per-gpu --context-memory --gpu-memory --credit-memory
         --program-memory --host-memory --disk-folder --disk-memory
-        --victim --placement --progress-interval --pairing-limit --starvation-limit --min-residency
+        --victim --placement --node --progress-interval --pairing-limit --starvation-limit --min-residency
         --eviction-timeout --rebalance-after --time-slice
         --metrics --profiles --journal --nvml --opencl-devices --version --help'
       ;;

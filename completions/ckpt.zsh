@@ -319,6 +319,7 @@ _ckpt-schedd() {
     '--policy=[MCT, MCTB, MCTM, MCTBM or WMCT]:NAME: ' \
     '--interval=[the time between two readings of the queue]:SECONDS: ' \
     '--grace=[how long jobs wait for a daemon that has died, until Slurm schedules them]:SECONDS: ' \
+    '--settle=[how long a job has run before it is moved\: its script must have started ckpt-run]:SECONDS: ' \
     '--requeue-delay=[the time that Slurm needs to start a job again\: cred_expire + 1]:SECONDS: ' \
     '--history=[the history (of ckpt-history) to which the cost of moves is fitted]:FILE:_files' \
     '--megabytes=[the assumed image size of a job without one in its tag]:MB: ' \
@@ -402,6 +403,7 @@ _ckptd() {
     '--disk-memory=[the disk space that may be used there]:SIZE: ' \
     '--victim=[the program that is evicted when memory runs short\: the requester, or the cheapest to move]:value:(requester cheapest)' \
     '--placement=[which waiting program joins the programs on a GPU\: the one that demands what they leave idle (demand), the next that fits (first-fit), or the next that was not observed to lose beside them (interference)]:value:(demand first-fit interference)' \
+    '--node=[with --placement=demand\: judge copies by the contention model with this node'\''s bandwidths, the output of ckpt-node-bench]:FILE:_files' \
     '--progress-interval=[seconds between the progress reports of a program]:SECONDS: ' \
     '--pairing-limit=[seconds after which the starving program shares a GPU with any program]:SECONDS: ' \
     '--starvation-limit=[seconds after which a waiting program goes before all others]:SECONDS: ' \

@@ -16,7 +16,9 @@ function slurm_job_submit(job, partitions, user)
   local comment = job.comment or ""
   -- A begin of the job's own is kept, and the job is left to Slurm.
   local has_begin = job.begin_time ~= nil and job.begin_time > os.time()
-  if is_tagged(comment) and not has_begin and not comment:find("[:,]held") then
+  -- ckpt-schedd plans no arrays.
+  local is_array = job.array_inx ~= nil and job.array_inx ~= ""
+  if is_tagged(comment) and not has_begin and not is_array and not comment:find("[:,]held") then
     job.begin_time = os.time() + GRACE
     job.comment = comment .. (comment == "ckpt" and ":" or ",") .. "held"
   end

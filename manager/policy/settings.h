@@ -4,10 +4,12 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "common/base/bytes.h"
 #include "manager/policy/time.h"
+#include "schedule/contention/node.h"
 
 namespace ckpt::manager {
 
@@ -37,6 +39,8 @@ struct Settings {
   u64 disk_bytes = 0;
   Victim victim = Victim::Requester;
   PlacementMode placement = PlacementMode::FirstFit;
+  // The node's bandwidths. With them, Demand judges copies by the contention model (links.h).
+  std::optional<schedule::Bandwidths> links;
   Time starvation_limit = std::chrono::seconds(30);   // a longer wait may make a program starve
   Time min_residency{std::chrono::seconds(1)};        // no eviction for another program before it
   Time eviction_timeout = std::chrono::seconds(60);   // for a program to leave its GPU

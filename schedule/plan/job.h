@@ -4,6 +4,7 @@
 // of a turnaround add up exactly.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -16,9 +17,12 @@ namespace ckpt::schedule {
 using Ticks = i64;  // milliseconds since the start of the simulation
 constexpr Ticks kTicksPerSecond = 1000;
 
+// 3 × 10^7 years, below Calendar::kForever. simulate() refuses jobs that take longer in a row.
+constexpr double kMostTicks = 1e18;
+
 // Rounded up: a cost must never be underestimated, or a job delays those before it (KS-2).
 inline Ticks ticks_of(double seconds) {
-  return static_cast<Ticks>(std::ceil(seconds * kTicksPerSecond - 1e-6));
+  return static_cast<Ticks>(std::min(std::ceil(seconds * kTicksPerSecond - 1e-6), kMostTicks));
 }
 inline double seconds_of(Ticks t) { return static_cast<double>(t) / kTicksPerSecond; }
 

@@ -145,10 +145,33 @@ class Simulation {
   std::priority_queue<Unused, std::vector<Unused>, Later> unused_;
 };
 
+// No plan ends later than all jobs one after another, each with more moves than pay off.
+Result<> check_range(const Workload &w, const std::vector<ResourceClass> &classes,
+                     const PolicyOptions &options) {
+  constexpr double kMoves = 16;
+  double sum = w.jobs.empty() ? 0 : static_cast<double>(w.jobs.back().submit);
+  for (size_t i = 0; i < w.jobs.size(); i++) {
+    double longest = 0;
+    for (ClassIndex c = 0; c < w.classes; c++) {
+      const MoveCost cost = real_cost(w.jobs[i], classes[c]);
+      const double move = static_cast<double>(cost.checkpoint) + static_cast<double>(cost.restore);
+      longest = std::max(
+          longest, static_cast<double>(w.run_time(i, c)) + kMoves * options.overestimate * move);
+    }
+    sum += longest;
+    if (sum >= kMostTicks)
+      return fail_with_hint(
+          fmt::format("job {}: with this job, the jobs take 10^7 years one after another", i + 1),
+          "check the units of run times and memory, the speeds of the classes, and --load");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Outcome> simulate(const Workload &w, const std::vector<ResourceClass> &classes,
                          PolicyName policy, const PolicyOptions &options) {
+  CKPT_CHECK(check_range(w, classes, options));
   return Simulation(w, classes, policy, options).run();
 }
 

@@ -35,8 +35,9 @@ struct Outcome {
   size_t impossible = 0;         // jobs that fit on no class; their results are zero
 };
 
-// Fails if the parts of a turnaround do not add up, or if a node would be used twice: these are
-// defects of the policy or of this program, which no option can cause.
+// Fails if the jobs take longer than Ticks can count. Otherwise it fails only if the parts of a
+// turnaround do not add up, or if a node would be used twice: these are defects of the policy or of
+// this program, which no option can cause.
 Result<Outcome> simulate(const Workload &w, const std::vector<ResourceClass> &classes,
                          PolicyName policy, const PolicyOptions &options);
 

@@ -11,11 +11,18 @@ namespace ckpt::schedule {
 
 class CsvRow {
  public:
-  void set_header(std::string_view line) { names_ = columns_of(line, ','); }
+  Result<> set_header(std::string_view line) {
+    if (line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);  // some editors' mark of UTF-8
+    names_ = values_of(line);
+    for (std::string_view name : names_)
+      if (std::ranges::count(names_, name) > 1)
+        return fail("line 1: the column {} is there twice", name);
+    return {};
+  }
   bool has_header() const { return !names_.empty(); }
   Result<> set_row(size_t number, std::string_view line) {
     number_ = number;
-    row_ = columns_of(line, ',');
+    row_ = values_of(line);
     if (row_.size() != names_.size())
       return fail("line {}: {} columns instead of {}", number, row_.size(), names_.size());
     return {};
@@ -35,6 +42,14 @@ class CsvRow {
   }
 
  private:
+  static std::vector<std::string_view> values_of(std::string_view line) {
+    std::vector<std::string_view> values = columns_of(line, ',');
+    for (std::string_view &v : values) {
+      v = v.substr(0, v.find_last_not_of(" \t") + 1);  // npos + 1 is 0
+      v.remove_prefix(std::min(v.find_first_not_of(" \t"), v.size()));
+    }
+    return values;
+  }
   std::vector<std::string_view>::const_iterator at(std::string_view name) const {
     return std::find(names_.begin(), names_.end(), name);
   }
@@ -48,10 +63,7 @@ template <class F>
 Result<> for_each_row(std::string_view text, F &&each) {
   CsvRow row;
   return for_each_line(text, [&](size_t number, std::string_view line) -> Result<> {
-    if (!row.has_header()) {
-      row.set_header(line);
-      return {};
-    }
+    if (!row.has_header()) return row.set_header(line);
     CKPT_CHECK(row.set_row(number, line));
     return each(number, row);
   });

@@ -25,10 +25,13 @@ Result<Trace> read_jobs_csv(std::string_view text, const TraceOptions &o) {
     if (row.has("classes")) {
       CKPT_TRY(classes, row.text("classes"));
     }
-    if (!submit || *submit < 0 || !seconds || *seconds <= 0 || nodes < 1 || megabytes < 0) {
+    if (submit.value_or(0) < 0 || seconds.value_or(0) < 0 || nodes < 0 || megabytes < 0)
+      return fail("line {}: a value is negative", number);
+    if (!submit || !seconds || *seconds == 0 || nodes < 1) {
       trace.left_out++;
       return {};
     }
+    if (!is_whole(nodes)) return fail("line {}: {} nodes", number, nodes);
     if (nodes > kMostNodes || *seconds > kMostSeconds || *submit > kMostSeconds ||
         megabytes > kMostMegabytes)
       return fail("line {}: the job is larger or longer than any cluster's", number);

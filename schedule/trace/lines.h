@@ -4,6 +4,7 @@
 #pragma once
 
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,8 @@ inline std::vector<std::string_view> columns_of(std::string_view line, char sepa
   }
   return columns;
 }
+
+inline bool is_whole(double value) { return value == std::floor(value); }
 
 inline std::optional<double> number_in(std::string_view column) {
   double value = 0;

@@ -18,6 +18,7 @@ Result<Trace> read_pods(std::string_view text, const TraceOptions &o) {
       trace.left_out++;
       return {};
     }
+    if (!is_whole(*gpus)) return fail("line {}: {} GPUs", number, *gpus);
     if (*gpus > kMostNodes || *ended > kMostSeconds)
       return fail("line {}: the pod is larger or longer than any cluster's", number);
     auto nodes = static_cast<unsigned>(*gpus);

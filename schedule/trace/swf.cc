@@ -37,6 +37,7 @@ Result<Trace> read_swf(std::string_view text, const TraceOptions &o) {
       trace.left_out++;
       return {};
     }
+    if (!is_whole(nodes)) return fail("line {}: {} processors", number, nodes);
     if (nodes > kMostNodes || value[Run] > kMostSeconds || value[Submit] > kMostSeconds)
       return fail("line {}: the job is larger or longer than any cluster's", number);
     TraceJob job{value[Submit], value[Run], static_cast<unsigned>(nodes), 0, {}};

@@ -37,7 +37,7 @@ struct TraceOptions {
 
 // Standard Workload Format, version 2.2: 18 columns a line, more are ignored.
 Result<Trace> read_swf(std::string_view text, const TraceOptions &options);
-// Gavel: seven columns, separated by tabs: the model, …, steps, seconds of arrival, GPUs.
+// Gavel: 7, 10 or 11 columns, separated by tabs, with steps, seconds of arrival and GPUs.
 Result<Trace> read_gavel(std::string_view text, const TraceOptions &options);
 // Comma-separated values under a header: submit and seconds, and if they are there nodes, megabytes
 // and classes (names separated by '|').

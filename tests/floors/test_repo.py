@@ -63,7 +63,7 @@ def test_no_file_refers_to_what_is_not_in_the_repository():
     assert not found, found
 
 
-@pytest.mark.parametrize("path", ["check", "demo", ".ci/run", "scripts/setup", "scripts/get-criu", "scripts/get-cuda"])
+@pytest.mark.parametrize("path", ["check", "demo", ".ci/run", "scripts/setup", "scripts/get-criu", "scripts/get-cuda", "scripts/get-slurm"])
 def test_entry_points_are_executable(path):
     assert (ROOT / path).stat().st_mode & 0o111
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Slurm cluster on this machine: slurmctld, a slurmd for each node and a munged of their own. All are on loopback, or
-each node is a namespace of nodes.py.
+each node is a namespace of nodes.py. With accounting there is a slurmdbd, too (accounting.py).
+
+CKPT_TEST_SLURM=PREFIX: all tests use the Slurm that scripts/get-slurm has put there.
 
 The daemons are root's. The jobs are of an ordinary user, whose CRIU runs by ckpt-helper, or root's."""
 import contextlib
@@ -10,17 +12,23 @@ import pwd
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 
 import munge
-from conftest import BUILD, tree_of, wait_for
+from accounting import Accounting
+from conftest import BUILD, ROOT, tree_of, wait_for
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "scontrol")
 WHY_NOT = next((f"{p} is not installed (scripts/setup installs it)" for p in PROGRAMS
                 if not shutil.which(p, path=os.environ["PATH"] + ":/usr/sbin")), None)
 
 PLUGIN = BUILD / "slurm" / "spank_ckpt.so"
+# A newer version, for tests that run with both.
+NEWER = pathlib.Path(os.environ.get("CKPT_SLURM_PREFIX", "/opt/ckpt/slurm-24.11"))
+WHY_NOT_NEWER = None if (NEWER / "bin" / "slurmctld").exists() else f"{NEWER} is missing (scripts/setup --full makes it)"
+USUAL = pathlib.Path(os.environ["CKPT_TEST_SLURM"]) if "CKPT_TEST_SLURM" in os.environ else None
 
 # A user whose account is in every /etc/passwd: Slurm looks the account up.
 ORDINARY = "nobody"
@@ -56,7 +64,7 @@ RequeueExit=85
 RequeueExitHold=86
 SchedulerParameters=sched_interval=1,bf_interval=1
 PlugStackConfig={folder}/plugstack.conf
-{lua}
+{more}
 SlurmdTimeout={node_timeout}
 {nodes}
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 GraceTime={grace_time} PreemptMode=REQUEUE
@@ -82,8 +90,11 @@ class Slurm:
     kill_node(name)            a node fails: its slurmd and all processes of its jobs are gone"""
 
     def __init__(self, env, nodes=("n1", "n2"), user="root", node_timeout=300, grace_time=60, features=None, lua=None,
-                 hosts=None):
-        """hosts: a Nodes with the nodes of the cluster. The controller is beside them, on the same bridge."""
+                 hosts=None, prefix=USUAL, accounting=False, gres=None, more_lines=()):
+        """hosts: a Nodes with the nodes of the cluster. The controller is beside them, on the same bridge.
+        prefix: the Slurm of scripts/get-slurm, instead of the system's. gres: how many GPUs each node has.
+        more_lines: of slurm.conf."""
+        self.prefix = prefix
         self.nodes_of = hosts
         self.hosts = {n.name: n for n in hosts.all} if hosts else {}
         nodes = tuple(self.hosts) or nodes
@@ -93,26 +104,57 @@ class Slurm:
         self.nodes = {name: port for name, port in zip(nodes, free_ports(len(nodes)))}
         lines = [NODE.format(name=n, port=p, host=n if hosts else "localhost",
                              address=self.hosts[n].address if hosts else "127.0.0.1",
-                             more=f"Features={features[n]}" if features else "") for n, p in self.nodes.items()]
+                             more=" ".join([*([f"Features={features[n]}"] if features else []), *([f"Gres=gpu:{gres[n]}"] if n in (gres or ()) else [])]))
+                 for n, p in self.nodes.items()]
+        self.env = dict(env, SLURM_CONF=str(self.folder / "slurm.conf"), PATH=env["PATH"] + ":/usr/sbin")
+        self.accounting = Accounting(self.folder, prefix) if accounting else None
+        more = [*more_lines, *(["JobSubmitPlugins=lua"] if lua else [])]
+        more += self.accounting.lines() if accounting else []
+        more += self._fake_gpus(gres) if gres else []
+        if prefix:
+            more.append(f"PluginDir={prefix}/plugins")
+            self.env["PATH"] = f"{prefix}/bin:{self.env['PATH']}"
         self.configuration = self.folder / "slurm.conf"
         self.configuration.write_text(CONFIGURATION.format(folder=self.folder, user="root", ports=free_ports(1), nodes="\n".join(lines),
                                                            head=f"{socket.gethostname()}({hosts.head()})" if hosts else "localhost",
-                                                           node_timeout=node_timeout, grace_time=grace_time,
-                                                           lua="JobSubmitPlugins=lua" if lua else ""))
+                                                           node_timeout=node_timeout, grace_time=grace_time, more="\n".join(more)))
         if lua:
             (self.folder / "job_submit.lua").write_text(lua)
-        (self.folder / "plugstack.conf").write_text(f"required {PLUGIN}\n" if PLUGIN.exists() else "")
+        plugin = self._plugin()
+        (self.folder / "plugstack.conf").write_text(f"required {plugin}\n" if plugin.exists() else "")
         self.jobs = self.folder / "jobs"
         for name in ("state", "jobs", *(f"spool.{n}" for n in nodes)):
             (self.folder / name).mkdir(mode=0o755)
         os.chown(self.jobs, self.user.pw_uid, self.user.pw_gid)
-        self.env = dict(env, SLURM_CONF=str(self.configuration), PATH=env["PATH"] + ":/usr/sbin")
         self.daemons = {}
         self._start_daemons()
+
+    def _plugin(self):
+        """It fits the version whose header it was compiled with."""
+        if not self.prefix:
+            return PLUGIN
+        plugin = self.folder / "spank_ckpt.so"
+        subprocess.run(["cc", "-std=gnu11", "-shared", "-fPIC", f"-I{self.prefix}/usr/include", "-o", plugin,
+                        ROOT / "slurm" / "spank_ckpt.c"], check=True)
+        return plugin
+
+    def _fake_gpus(self, gres):
+        """Slurm accepts character devices only."""
+        lines = []
+        for node, count in gres.items():
+            for i in range(count):
+                os.mknod(self.folder / f"{node}gpu{i}", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+            lines.append(f"NodeName={node} Name=gpu File={self.folder}/{node}gpu[0-{count - 1}]")
+        (self.folder / "gres.conf").write_text("\n".join(lines) + "\n")
+        return ["GresTypes=gpu"]
 
     def _start_daemons(self):
         self._start("munged", *munge.prepare(self.folder))
         wait_for((self.folder / "munge.sock").exists, "munged")
+        if self.accounting:
+            self.accounting.start(self._start, self.env)
+            if self.user.pw_uid != 0:
+                self.accounting.add_user(self.user.pw_name)
         if self.user.pw_uid != 0:
             self._start("ckpt-helper", BUILD / "helper" / "ckpt-helper", "--socket", self.folder / "helper.sock",
                         "--folder", self.folder / "helper")
@@ -130,7 +172,8 @@ class Slurm:
     def start_node(self, node):
         if self.hosts:
             self.hosts[node].plug("up")
-        slurmd = ("slurmd", "-D", "-N", node, "-f", self.configuration)
+        stepd = ("-d", self.prefix / "bin" / "slurmstepd") if self.prefix else ()
+        slurmd = ("slurmd", "-D", "-N", node, "-f", self.configuration, *stepd)
         self._start(node, *(self.hosts[node].inside(*slurmd) if self.hosts else slurmd))
 
     def logs(self):

@@ -92,6 +92,9 @@ def test_lines_of_any_content(ckpt, history):
     assert len(events(ckpt)) == 2
     r = subprocess.run([ckpt.tool("ckpt-history")], env=ckpt.env, capture_output=True, text=True)
     assert r.returncode == 0 and len(r.stdout.splitlines()) == 3 and "\x1b" not in r.stdout
+    assert f"{history}: line 2 is not a JSON object and is left out, and so are 3 more" in r.stderr
+    r = subprocess.run([ckpt.tool("ckpt-history"), "--file=/nonexistent"], env=ckpt.env, capture_output=True, text=True)
+    assert r.returncode == 1 and "cannot read the history /nonexistent" in r.stderr
 
 
 HEAT = BUILD / "examples" / "heat"

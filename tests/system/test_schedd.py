@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckpt-schedd, which steers a real Slurm: jobs are placed, moved to faster nodes, and left to Slurm if it dies."""
 import json
+import pwd
 import re
 import subprocess
 
 import pytest
 
+import accounting
 import slurm
 from conftest import BUILD, ROOT, wait_for
 from test_opencl import devices  # noqa: F401 (a fixture)
@@ -14,6 +16,7 @@ from test_slurm import OPTIONS, HeatJob, cluster_of  # noqa: F401 (a fixture)
 pytestmark = pytest.mark.skipif(slurm.WHY_NOT is not None, reason=slurm.WHY_NOT or "")
 
 FEATURES = {"n1": "slow", "n2": "fast"}
+OPERATOR, OTHER = "daemon", "bin"
 LUA = (ROOT / "slurm" / "job_submit.lua").read_text()
 
 
@@ -22,16 +25,16 @@ def steered(cluster_of):  # noqa: F811
     """steered(grace=…)  a cluster with a fast node and a slow one, and the function that starts a daemon"""
     daemons = []
 
-    def start(grace=60, features=FEATURES):
+    def start(grace=60, features=FEATURES, **more):
         assert "local GRACE = 120" in LUA
-        cluster = cluster_of(nodes=tuple(features), features=features, lua=LUA.replace("GRACE = 120", f"GRACE = {grace}"))
+        cluster = cluster_of(nodes=tuple(features), features=features, lua=LUA.replace("GRACE = 120", f"GRACE = {grace}"), **more)
         log = cluster.folder / "schedd.out"
 
-        def daemon(*options):
+        def daemon(*options, **of):
             command = [BUILD / "tools" / "ckpt-schedd", "--classes=fast:1,slow:0.1", "--interval=1", f"--grace={grace}",
                        "--requeue-delay=6", "--megabytes=10", *options]
             p = subprocess.Popen([str(c) for c in command], env=cluster.env, stdin=subprocess.DEVNULL,
-                                 stdout=log.open("a"), stderr=subprocess.STDOUT)
+                                 stdout=log.open("a"), stderr=subprocess.STDOUT, **of)
             daemons.append(p)
             return p
         cluster.said = lambda: log.read_text() if log.exists() else ""
@@ -43,12 +46,11 @@ def steered(cluster_of):  # noqa: F811
         p.wait(30)
 
 
-def test_a_job_is_moved_when_a_faster_node_becomes_free(steered):
+def is_moved_to_a_faster_node(cluster, start_daemon):
     """The fast node is taken when the job comes, so it begins on the slow one. Only the daemon moves it."""
-    cluster, daemon = steered()
     other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=20")
     wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
-    p = daemon()
+    p = start_daemon()
     job = HeatJob(cluster, "--comment=ckpt:seconds=60,mb=10", steps=15000)
     assert "held" in cluster.field(job.number, "Comment")
     job.computes()
@@ -62,6 +64,74 @@ def test_a_job_is_moved_when_a_faster_node_becomes_free(steered):
     assert re.search(rf"job {job.number} has left its nodes \d+ s after its signal; \d+\.\d s were planned", cluster.said())
     steps = re.findall(r"step (\d+)/", job.output)
     assert steps == sorted(set(steps), key=int)  # none was computed twice
+
+
+def test_a_job_is_moved_when_a_faster_node_becomes_free(steered):
+    is_moved_to_a_faster_node(*steered())
+
+
+NEEDS_NEWER = pytest.mark.skipif(slurm.WHY_NOT_NEWER is not None, reason=slurm.WHY_NOT_NEWER or "")
+
+
+@pytest.mark.full
+@NEEDS_NEWER
+def test_a_job_is_moved_by_a_newer_slurm(steered):
+    cluster, daemon = steered(prefix=slurm.NEWER)
+    assert "slurm-wlm 24.11" in cluster.run("sinfo", "--version").stdout
+    is_moved_to_a_faster_node(cluster, daemon)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(accounting.WHY_NOT is not None, reason=accounting.WHY_NOT or "")
+@pytest.mark.parametrize("prefix", [slurm.USUAL, pytest.param(slurm.NEWER, marks=NEEDS_NEWER)], ids=["usual", "newer"])
+def test_an_operator_moves_the_jobs_of_others(steered, prefix):
+    """The daemon is an ordinary user's, and Slurm shows nobody the jobs of others. With the operator's rights the
+    daemon moves them, and has no more rights than that."""
+    cluster, daemon = steered(accounting=True, prefix=prefix, more_lines=["PrivateData=jobs,nodes"])
+    cluster.accounting.add_user(OPERATOR, "adminlevel=operator")
+    cluster.accounting.add_user(OTHER)
+    operator = pwd.getpwnam(OPERATOR)
+
+    def as_user(name, *command):
+        u = pwd.getpwnam(name)
+        return subprocess.run(list(map(str, command)), env=cluster.env, user=u.pw_uid, group=u.pw_gid, extra_groups=[],
+                              capture_output=True, text=True)
+    is_moved_to_a_faster_node(cluster, lambda: daemon(user=operator.pw_uid, group=operator.pw_gid, extra_groups=[]))
+    job = cluster.submit("sleep 1", "--comment=ckpt:seconds=5,mb=1", "--hold")
+    assert as_user(OTHER, "scontrol", "update", f"JobId={job}", "Comment=x").returncode != 0
+    assert str(job) not in as_user(OTHER, "squeue", "-h", "-o", "%i").stdout.split()
+    assert as_user(OPERATOR, "scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test").returncode != 0
+    cluster.run("scancel", job)
+
+
+@pytest.mark.full
+def test_a_job_is_not_moved_before_its_script_has_started_the_program(steered):
+    """The signal would end the script. The fast node becomes free while the script still prepares the program."""
+    cluster, daemon = steered()
+    other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=20")
+    wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
+    daemon("--settle=15")
+    job = cluster.submit("sleep 5; echo ready > began; trap 'exit 86' USR2; for i in $(seq 600); do sleep 0.1; done",
+                         "--comment=ckpt:seconds=60,mb=10", "--requeue", "--cpus-per-task=2", "--mem=200")
+    wait_for(lambda: cluster.state(job) == "RUNNING", "the job")
+    cluster.run("scancel", other)
+    wait_for(lambda: cluster.field(job, "BatchHost") == "n2" or cluster.state(job) in ("FAILED", "COMPLETED"), "the move", 90)
+    assert cluster.state(job) in ("RUNNING", "COMPLETING") and (cluster.jobs / "began").exists(), cluster.said()
+
+
+@pytest.mark.full
+def test_arrays_are_left_to_slurm(steered):
+    """job_submit.lua does not hold them. Each is named once."""
+    cluster, daemon = steered()
+    array = cluster.submit("sleep 1", "--comment=ckpt:seconds=5,mb=1", "--array=1-2", "--mem=100")
+    wait_for(lambda: cluster.state(array) in ("RUNNING", "COMPLETED"), "Slurm to start the array")
+    assert "held" not in cluster.field(array, "Comment")
+    held = cluster.submit("sleep 1", "--comment=ckpt:seconds=5,mb=1,held", "--array=1-2", "--mem=100", "--begin=now+1000")
+    p = daemon()
+    wait_for(lambda: f"job {held} is an array or a heterogeneous job; Slurm schedules it" in cluster.said(), "the daemon")
+    job = cluster.submit("sleep 1", "--comment=ckpt:seconds=5,mb=1", "--cpus-per-task=2", "--mem=200")
+    wait_for(lambda: f"job {job} starts on n2" in cluster.said(), f"the job: {cluster.said()}")
+    assert cluster.said().count(f"job {held} is an array") == 1 and f"job {held} starts" not in cluster.said() and p.poll() is None
 
 
 @pytest.mark.full
@@ -228,6 +298,16 @@ def test_an_exclusive_job_shares_no_node(shared):
     daemon("--policy=MCT")
     alone, one, another = run_on(cluster, jobs)
     assert alone != one == another, cluster.said()
+
+
+def test_wrong_arguments_are_named(tmp_path):
+    """Before Slurm is asked for anything."""
+    for options, error in ((["--classes=fast,fast:2"], "--classes: fast is there twice"),
+                           (["--classes=fast:0"], 'cannot read "fast:0"'),
+                           (["--classes=fast", "--policy=X"], 'there is no policy "X"'),
+                           (["--classes=fast", f"--history={tmp_path}/none"], "cannot read the history")):
+        r = subprocess.run([BUILD / "tools" / "ckpt-schedd", "--once", *options], capture_output=True, text=True, timeout=60)
+        assert r.returncode == 1 and error in r.stderr, r.stderr
 
 
 def test_share_needs_the_figures_of_a_node(tmp_path):

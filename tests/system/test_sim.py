@@ -108,6 +108,8 @@ def test_the_outcome_of_each_job(sim, tmp_path):
         sim("--csv", "jobs.csv", "--classes", "fast:1,slow:1:0.2", "--cost", 2, "--policy", "MCT,MCTM", "--outcome", "o.csv", *words)
         return {(r["policy"], r["job"]): r for r in csv.DictReader((tmp_path / "o.csv").read_text().splitlines())}
     jobs = outcome()
+    for r in jobs.values():
+        assert float(r["end"]) - float(r["submit"]) == pytest.approx(sum(float(r[k]) for k in ("execution", "migration", "wait_a", "wait_b")))
     assert jobs["MCT", "1"]["start"] == "0.000" and jobs["MCT", "2"]["start"] == "60.000" and jobs["MCT", "2"]["end"] == "120.000"
     assert jobs["MCTM", "2"]["start"] == "0.000" and jobs["MCTM", "2"]["moves"] == "1" and len(jobs) == 4
     assert float(outcome("--compile", 3)["MCTM", "2"]["migration"]) > float(jobs["MCTM", "2"]["migration"]) + 2
@@ -125,9 +127,19 @@ def test_pictures(sim, tmp_path):
 @pytest.mark.parametrize("options, words", [
     (("--policy", "FIFO"), "there is no policy"),
     (("--load", "0"), "--load"),
+    (("--load", "nan"), "--load"),
+    (("--load", "1e-17"), "10^7 years"),
+    (("--csv", "far.csv", "--classes", "only:4:1e-12"), "job 1: with this job"),
+    (("--csv", "empty.csv"), "has no job that can be simulated"),
+    (("--swf", "empty.csv"), "has no job that can be simulated"),
+    (("--csv", "half.csv"), "half.csv: line 3: 1.5 nodes"),
+    (("--gavel", "bad.csv"), "bad.csv: line 1: 1 columns instead of 7, 10 or 11"),
+    (("--pods", "bad.csv"), "bad.csv: line 1: there is no column num_gpu"),
     (("--sizes", "3-7"), "powers of two"),
     (("--classes", "a:1"), "two classes"),
     (("--classes", "a:x,b:1"), "--classes"),
+    (("--classes", "a:1.5,b:1"), "not a whole number"),
+    (("--classes", "a:1,a:1"), "a is there twice"),
     (("--jobs", 0), "--jobs"),
     (("--swf", "missing.swf"), "cannot read missing.swf"),
     (("--swf", "bad.swf"), "bad.swf: line 2: 3 columns instead of 18"),
@@ -144,8 +156,25 @@ def test_pictures(sim, tmp_path):
 def test_wrong_input_is_explained(sim, tmp_path, options, words):
     (tmp_path / "bad.csv").write_text("submit,seconds\n1,x\n")
     (tmp_path / "bad.swf").write_text("; comment\n1 2 3\n")
+    (tmp_path / "far.csv").write_text("submit,seconds\n0,1e9\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "half.csv").write_text("submit,seconds,nodes\n0,1,1\n0,1,1.5\n")
     assert words in sim(*options, status=1)
 
 
 def test_wrong_arguments_have_their_own_exit_status(sim):
     assert "--charge" in sim("--charge", "free", status=125)
+
+
+LOADS = "0.5,0.7,0.8,0.85,0.9,0.95,1.0,1.08,1.2"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("sizes", ["1-16", "64-512"])
+@pytest.mark.parametrize("load_of", ["fastest", "all"])
+def test_our_policy_at_each_point_of_the_published_sweep(sim, sizes, load_of):
+    """bench/sched/README.md, with fewer jobs: WMCT is never above MCT, and below MCTBM where that gains."""
+    table = runs(sim("--json", "--jobs", 20000, "--policy", "MCT,MCTBM,WMCT", "--load", LOADS, "--load-of", load_of, "--sizes", sizes))
+    for load in map(float, LOADS.split(",")):
+        ours, theirs = (table[load, policy]["to_mct"] for policy in ("WMCT", "MCTBM"))
+        assert ours <= 1 and (theirs >= 1 or ours <= theirs), (load, ours, theirs)

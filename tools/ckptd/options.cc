@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/managed/socket.h"
+#include "tools/node_file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -132,6 +133,10 @@ void add_decision_options(CommandLine &line, CkptdOptions &o) {
               "they leave idle (demand), the next that fits (first-fit), or the next that was "
               "not observed to lose beside them (interference)")
       .one_of({"demand", "first-fit", "interference"});
+  line.option("--node=FILE", o.node,
+              "with --placement=demand: judge copies by the contention model with this node's "
+              "bandwidths, the output of ckpt-node-bench")
+      .default_is("ckptd's own model");
   line.option("--progress-interval=SECONDS", o.progress_interval,
               "seconds between the progress reports of a program")
       .range(0.001, kMaxSeconds);
@@ -216,6 +221,11 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
   d.profiles_file = o.profiles;
   d.journal = o.journal;
   d.settings = settings_of(o);
+  if (!o.node.empty()) {
+    Result<schedule::Bandwidths> links = read_bandwidths(o.node);
+    if (!links) return Failure(std::move(links).error().in("--node"));
+    d.settings.links = *links;
+  }
   return d;
 }
 

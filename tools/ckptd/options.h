@@ -13,7 +13,7 @@ namespace ckpt::tools {
 // The options as they were written. Times are in seconds, sizes in bytes.
 struct CkptdOptions {
   std::string socket, users = "own", nvml, profiles, journal, disk_folder, victim = "requester",
-                      placement = "demand", opencl_devices = "gpus";
+                      placement = "demand", node, opencl_devices = "gpus";
   double reconnect_timeout = 10, startup_delay = 0.5;
   double starvation_limit = 30, pairing_limit = 300, progress_interval = 1;
   double min_residency = 1, eviction_timeout = 60, rebalance_after = 10, time_slice = 0;

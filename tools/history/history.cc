@@ -15,6 +15,7 @@
 #include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/new_file.h"
+#include "common/base/printable.h"
 #include "tools/json_text.h"
 
 namespace ckpt::tools {
@@ -76,13 +77,20 @@ std::string storage_of(const std::string &path) {
   }
 }
 
-void read_file(const std::string &path, std::vector<json> &events) {
+// The numbers of the lines that are no events.
+std::vector<size_t> read_file(const std::string &path, std::vector<json> &events) {
+  std::vector<size_t> left_out;
   std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    if (line.size() > kMaxLine) continue;
-    json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (event.is_object()) events.push_back(std::move(event));
+  std::string line;
+  for (size_t number = 1; std::getline(in, line); number++) {
+    json event;
+    if (line.size() <= kMaxLine) event = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (event.is_object())
+      events.push_back(std::move(event));
+    else
+      left_out.push_back(number);
   }
+  return left_out;
 }
 
 }  // namespace
@@ -115,6 +123,23 @@ std::vector<json> read_history(const std::string &path) {
   std::vector<json> events;
   read_file(path + ".1", events);
   read_file(path, events);
+  return events;
+}
+
+Result<std::vector<json>> history_of(const std::string &named) {
+  if (!named.empty() && ::access(named.c_str(), R_OK) != 0)
+    return fail_with_hint(
+        fmt::format("cannot read the history {}: {}", printable(named), std::strerror(errno)),
+        "check the name");
+  const std::string file = named.empty() ? history_file() : named;
+  std::vector<json> events;
+  for (const std::string &path : {file + ".1", file}) {
+    std::vector<size_t> left_out = read_file(path, events);
+    if (!left_out.empty())
+      log::warn(
+          "{}: line {} is not a JSON object and is left out{}", printable(path), left_out[0],
+          left_out.size() > 1 ? fmt::format(", and so are {} more", left_out.size() - 1) : "");
+  }
   return events;
 }
 

@@ -30,6 +30,10 @@ void append_history(const std::string &path, nlohmann::json event);
 // have been truncated by a full disk.
 std::vector<nlohmann::json> read_history(const std::string &path);
 
+// For a user who reads it: the file with this name, which must be there, or this user's own. Warns
+// of lines that are left out.
+Result<std::vector<nlohmann::json>> history_of(const std::string &named);
+
 // [{"name", "seconds"}…] of a tool as {name: seconds}.
 nlohmann::json phase_seconds(const nlohmann::json &phases);
 

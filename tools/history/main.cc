@@ -159,7 +159,7 @@ void print_fit(const std::vector<json> &events) {
 Result<int> run(const Options &o) {
   CKPT_TRY(std::optional<uid_t> uid, selected_user(o.user));
   std::string file = o.file.empty() ? history_file() : o.file;
-  std::vector<json> events = read_history(file);
+  CKPT_TRY(std::vector<json> events, history_of(o.file));
   std::erase_if(events, [&](const json &e) {
     bool others = !o.user.empty() && number_field(e, "uid") != *uid;
     return others || (!o.job.empty() && text_field(e, "job") != o.job);

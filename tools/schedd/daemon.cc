@@ -51,6 +51,11 @@ std::vector<Daemon::Steered> Daemon::steered_of(const std::vector<QueuedJob> &jo
     if (!tag && complained_.insert(j.id).second)
       log::warn("job {}: its comment cannot be read ({}); Slurm schedules it", j.id,
                 printable(tag.error().what));
+    if (tag && *tag && j.group != 0) {
+      if (complained_.insert(j.group).second)
+        log::warn("job {} is an array or a heterogeneous job; Slurm schedules it", j.group);
+      continue;
+    }
     auto left = left_alone_.find(j.id);
     if (left != left_alone_.end() && now_ < left->second) continue;
     if (tag && *tag && (is_running(j) || (is_waiting(j) && (*tag)->held)))
@@ -212,7 +217,7 @@ void Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
   apply_progress(d, steered);
   for (const Move &m : d.moves) {
     Tag &tag = tag_of(m.id, steered);
-    if (tag.stays) continue;
+    if (tag.stays || !has_settled(m.id, steered)) continue;
     tag.done = m.done;
     tag.at.reset();
     tag.slow.reset();
@@ -227,6 +232,11 @@ void Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
     if (e.until) tag.until = *e.until / kTicksPerSecond;
     succeeded(e.id, slurm_.note(e.id, tag));
   }
+}
+
+bool Daemon::has_settled(u64 job, const std::vector<Steered> &steered) const {
+  auto at = std::ranges::find(steered, job, [](const Steered &s) { return s.job.id; });
+  return now_ >= at->job.started + options_.settle;
 }
 
 Result<> Daemon::move(u64 job, const Tag &tag) {

@@ -18,6 +18,7 @@ struct SchedOptions {
   std::vector<double> speeds;
   schedule::SteerOptions steer;
   i64 grace = 120;                  // seconds
+  i64 settle = 10;                  // seconds
   double default_megabytes = 1000;  // of an image, where nothing else is known
   bool dry_run = false;
 };
@@ -46,6 +47,8 @@ class Daemon {
   Result<> keep_where_it_is(Steered &s);
   void apply(const schedule::Decisions &d, std::vector<Steered> &steered);
   void apply_starts(const schedule::Decisions &d, std::vector<Steered> &steered);
+  // Whether its script has had the time to start ckpt-run, without which the signal would end it.
+  bool has_settled(u64 job, const std::vector<Steered> &steered) const;
   void apply_progress(const schedule::Decisions &d, std::vector<Steered> &steered);
   Result<> move(u64 job, const Tag &tag);
   // Whether Slurm has executed the command for this job. If the job belongs to another user or has

@@ -26,7 +26,7 @@ constexpr Line kAssumed{12.5 / 1024, 1};
 
 struct Options {
   std::string classes, policy = "WMCT", history, share;
-  unsigned interval = 2, grace = 120, requeue_delay = 121;
+  unsigned interval = 2, grace = 120, settle = 10, requeue_delay = 121;
   double megabytes = 1000, waste_weight = 0.05;
   bool once = false, dry_run = false, release = false;
 };
@@ -40,6 +40,8 @@ Result<> read_classes(const std::string &text, SchedOptions &o) {
       return fail_with_hint(
           fmt::format("--classes: cannot read {:?}", word),
           "write FEATURE:SPEED, with a feature that the nodes have in slurm.conf");
+    if (std::ranges::any_of(o.classes, [&](const auto &c) { return c.name == parts[0]; }))
+      return fail("--classes: {} is there twice", parts[0]);
     o.classes.push_back({std::string(parts[0]), 0, {}});
     o.speeds.push_back(*speed);
   }
@@ -64,12 +66,13 @@ Result<> read_shared(const std::string &text, SchedOptions &o) {
   return {};
 }
 
-CostModel costs_of(const std::string &file) {
-  HistoryFit fit = fit_history(read_history(file.empty() ? history_file() : file), {});
+Result<CostModel> costs_of(const std::string &file) {
+  CKPT_TRY(std::vector<nlohmann::json> events, history_of(file));
+  HistoryFit fit = fit_history(events, {});
   if (fit.dumps < kEnoughSamples || fit.restores < kEnoughSamples) {
     log::info("the history has {} checkpoints and {} restores; assuming 25 s for each GB",
               fit.dumps, fit.restores);
-    return {kAssumed, kAssumed};
+    return CostModel{kAssumed, kAssumed};
   }
   return fit.model;
 }
@@ -86,11 +89,12 @@ Result<SchedOptions> options_of(const Options &o) {
   s.steer.of.waste_weight = o.waste_weight;
   s.steer.requeue_delay = o.requeue_delay * kTicksPerSecond;
   s.grace = o.grace;
+  s.settle = o.settle;
   s.default_megabytes = o.megabytes;
   s.dry_run = o.dry_run;
   if (o.interval * 2 > o.grace)
     return fail("--grace must be at least twice --interval, or jobs start without the daemon");
-  CostModel costs = costs_of(o.history);
+  CKPT_TRY(CostModel costs, costs_of(o.history));
   for (ResourceClass &c : s.classes) c.costs = costs;
   return s;
 }
@@ -135,6 +139,9 @@ int main(int argc, char **argv) {
   line.option("--grace=SECONDS", o.grace,
               "how long jobs wait for a daemon that has died, until Slurm schedules them")
       .range(2, 86400);
+  line.option("--settle=SECONDS", o.settle,
+              "how long a job has run before it is moved: its script must have started ckpt-run")
+      .range(0, 86400);
   line.option("--requeue-delay=SECONDS", o.requeue_delay,
               "the time that Slurm needs to start a job again: cred_expire + 1")
       .range(0, 86400);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/schedd/queue.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <nlohmann/json.hpp>
@@ -28,6 +29,25 @@ std::string text_of(const json &value) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
+// Up to 22.05 one word: a flag such as COMPLETING, or else the state. Later versions print the
+// state and all flags: ["PENDING", "SPECIAL_EXIT"].
+std::string state_of(const json &value) {
+  std::string state = text_of(value);
+  if (value.is_array())
+    for (const char *flag : {"COMPLETING", "SPECIAL_EXIT", "REQUEUE_HOLD", "REQUEUED", "STOPPED"})
+      if (std::find(value.begin(), value.end(), flag) != value.end()) return flag;
+  // The signal is on its way to the job.
+  return state == "SIGNALING" ? "RUNNING" : state;
+}
+
+// A running job without a limit has one of a year (slurmctld's YEAR_MINUTES).
+std::optional<i64> limit_of(const json &value) {
+  constexpr i64 kYearMinutes = 365 * 24 * 60;
+  std::optional<i64> minutes = number_of(value);
+  if (!minutes || *minutes >= kYearMinutes) return {};
+  return *minutes * 60;
+}
+
 schedule::Resources needs_of(const json &j) {
   auto text = [&](const char *name) { return text_of(json_member(j, name)); };
   std::string allocated = text("tres_alloc_str");
@@ -44,20 +64,23 @@ schedule::Resources needs_of(const json &j) {
 Result<QueuedJob> job_of(const json &j) {
   QueuedJob job;
   std::optional<i64> id = number_of(json_member(j, "job_id"));
-  job.state = text_of(json_member(j, "job_state"));
+  job.state = state_of(json_member(j, "job_state"));
   if (!id || *id <= 0 || job.state.empty()) return fail("a job has no number or no state");
   job.id = static_cast<u64>(*id);
   job.comment = text_of(json_member(j, "comment"));
   job.submitted = number_of(json_member(j, "submit_time")).value_or(0);
   job.started = number_of(json_member(j, "start_time")).value_or(0);
   job.eligible = number_of(json_member(j, "eligible_time")).value_or(0);
-  if (std::optional<i64> minutes = number_of(json_member(j, "time_limit")))
-    job.limit = *minutes * 60;
+  job.limit = limit_of(json_member(j, "time_limit"));
   job.nodes = static_cast<unsigned>(
       std::clamp<i64>(number_of(json_member(j, "node_count")).value_or(1), 1, kMostHosts));
   job.restarts =
       static_cast<unsigned>(std::max<i64>(0, number_of(json_member(j, "restart_cnt")).value_or(0)));
   job.held = number_of(json_member(j, "priority")) == 0;
+  for (const char *group : {"array_job_id", "het_job_id"})
+    job.group =
+        std::max(job.group,
+                 static_cast<u64>(std::max<i64>(0, number_of(json_member(j, group)).value_or(0))));
   job.exclusive = text_of(json_member(j, "shared")) == "none";
   job.needs = needs_of(j);
   CKPT_TRY(job.on, expand_hosts(text_of(json_member(j, "nodes"))));
@@ -89,8 +112,9 @@ std::vector<std::string> split(std::string_view text) {
 
 // States are joined by '+', and '*' marks a node that does not answer.
 bool is_usable(std::string_view state) {
-  for (std::string_view bad : {"DOWN", "DRAIN", "FAIL", "MAINT", "PLANNED", "POWER", "REBOOT",
-                               "RESERVED", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "*"})
+  for (std::string_view bad :
+       {"DOWN", "DRAIN", "FAIL", "MAINT", "PLANNED", "POWER", "REBOOT", "RESERVED", "UNKNOWN",
+        "FUTURE", "NOT_RESPONDING", "INVAL", "BLOCKED", "*"})
     if (state.find(bad) != state.npos) return false;
   return true;
 }

@@ -28,6 +28,7 @@ struct QueuedJob {
   unsigned restarts = 0;
   bool held = false;                      // its priority is 0
   bool exclusive = false;                 // it asked for whole nodes
+  u64 group = 0;                          // the array or heterogeneous job of which it is a part
   schedule::Resources needs;              // on all its nodes together
   std::vector<std::string> on, required;  // nodes
 };

@@ -64,8 +64,8 @@ unsigned gpus_in(std::string_view gres) {
     word = word.substr(0, word.find('('));
     remove(word, "gres:");
     remove(word, "gres/");
-    if (word != "gpu" && !word.starts_with("gpu:")) continue;
-    std::string_view last = word.substr(word.rfind(':') + 1);
+    if (word != "gpu" && !word.starts_with("gpu:") && !word.starts_with("gpu=")) continue;
+    std::string_view last = word.substr(word.find_last_of(":=") + 1);
     // "gpu" and "gpu:a100" are one.
     const bool counted = word != "gpu" && !last.empty() && last[0] >= '0' && last[0] <= '9';
     sum = std::min(kMostGpus, sum + (counted ? count_in(last) : 1));

@@ -44,6 +44,9 @@ Result<> read_classes(const SimOptions &o, Experiment &e) {
                             "write NAME:NODES or NAME:NODES:SPEED");
     CKPT_TRY(double nodes, positive(parts[1], "--classes"));
     if (nodes > kMostNodes) return fail("--classes: more nodes than {}", kMostNodes);
+    if (!is_whole(nodes)) return fail("--classes: {:?} is not a whole number", parts[1]);
+    if (std::ranges::any_of(e.classes, [&](const auto &c) { return c.name == parts[0]; }))
+      return fail("--classes: {} is there twice", parts[0]);
     double speed = 1;
     if (parts.size() == 3) {
       CKPT_TRY(speed, positive(parts[2], "--classes"));
@@ -119,8 +122,11 @@ Result<Trace> read_log(const SimOptions &o) {
                                            : read_jobs_csv(text, t);
   if (!trace) return Failure(std::move(trace).error().in(path));
   if (trace->jobs.empty())
-    return fail_with_hint(fmt::format("{} has no job that can be simulated", path),
-                          "check that the option names the format of this file");
+    return fail_with_hint(
+        fmt::format("{} has no job that can be simulated; {} records have no run time, no nodes or "
+                    "no GPU",
+                    path, trace->left_out),
+        "check that the option names the format of this file");
   return std::move(*trace);
 }
 

@@ -39,7 +39,8 @@ std::string table_of(const std::vector<Run> &runs, bool with_load) {
   }
   text += "(means in seconds)\n";
   if (!runs.empty() && runs[0].impossible > 0)
-    text += fmt::format("{} jobs need more nodes than any class has\n", runs[0].impossible);
+    text += fmt::format("{} jobs fit on no class: they need more nodes, or name other classes\n",
+                        runs[0].impossible);
   if (!runs.empty() && runs[0].left_out > 0)
     text += fmt::format("{} records were left out: they have no run time, no nodes or no GPU\n",
                         runs[0].left_out);
@@ -62,7 +63,7 @@ nlohmann::json json_of(const std::vector<Run> &runs, bool with_load) {
 }
 
 std::string outcome_header() {
-  return "load,policy,job,submit,start,end,execution,migration,moves\n";
+  return "load,policy,job,submit,start,end,execution,migration,wait_a,wait_b,moves\n";
 }
 
 std::string outcome_lines(const Workload &w, const Run &run, const Outcome &o) {
@@ -71,9 +72,10 @@ std::string outcome_lines(const Workload &w, const Run &run, const Outcome &o) {
     const JobResult &r = o.jobs[i];
     if (r.end == 0) continue;  // it fits on no class
     text +=
-        fmt::format("{:.3f},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{}\n", run.load,
+        fmt::format("{:.3f},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{}\n", run.load,
                     name_of(run.policy), i + 1, seconds_of(w.jobs[i].submit), seconds_of(r.start),
-                    seconds_of(r.end), seconds_of(r.execution), seconds_of(r.migration), r.moves);
+                    seconds_of(r.end), seconds_of(r.execution), seconds_of(r.migration),
+                    seconds_of(r.wait_a), seconds_of(r.wait_b), r.moves);
   }
   return text;
 }

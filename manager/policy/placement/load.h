@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "common/base/bytes.h"
 
@@ -21,11 +22,13 @@ struct Demand {
 
 struct Load {
   double kernels = 0, bus = 0;
-  u32 copying = 0;  // programs that need the bus
+  u32 copying = 0;            // programs that need the bus
+  std::vector<double> buses;  // of each program
 
   void add(const Demand &d) {
     kernels += d.kernels;
     bus += d.bus;
+    buses.push_back(d.bus);
     if (d.bus >= kNeedsBus) copying++;
   }
   // How much longer than alone the programs take, until each has done what it does in a second

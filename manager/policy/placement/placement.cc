@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "manager/policy/placement/links.h"
+
 namespace ckpt::manager {
 
 namespace {
@@ -148,7 +150,13 @@ bool Placement::kept_apart(const Program &p, GpuIndex g) {
 double Placement::stretch_with(const Program &p, GpuIndex g) const {
   Load load = state_.account(g).load;
   load.add(p.workload.demand);
-  return load.stretch();
+  if (!state_.settings.links) return load.stretch();
+  std::vector<double> elsewhere;
+  for (GpuIndex other = 0; other < state_.gpu_count(); other++)
+    if (other != g)
+      elsewhere.insert(elsewhere.end(), state_.account(other).load.buses.begin(),
+                       state_.account(other).load.buses.end());
+  return std::max(load.kernels, slowdown_by_links(load.buses, elsewhere, *state_.settings.links));
 }
 
 GpuIndex Placement::choose_gpu(const Program &p) {

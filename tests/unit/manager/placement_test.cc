@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Profiles of workloads, and which program is placed because of them (--placement demand).
+#include "manager/policy/placement/links.h"
 #include "tests/unit/manager/fake_node.h"
 
 using namespace ckpt;
@@ -47,8 +48,8 @@ Orders ends(Node &n, ProgramId p) {
 }
 
 // A GPU of `bytes` on which both workloads have run; each used `had` bytes.
-Node taught(u64 bytes, u64 had) {
-  Node n(mixed(), {bytes});
+Node taught(u64 bytes, u64 had, Settings settings = mixed()) {
+  Node n(settings, {bytes});
   for (u64 profile : {kCopies, kComputes}) {
     ProgramId p = static_cast<ProgramId>(profile);
     placed(n, p, profile);
@@ -59,11 +60,11 @@ Node taught(u64 bytes, u64 had) {
   return n;
 }
 
-// Two programs that compute, 1 and 2, leave no room for a third.
-Node crowded() {
-  Node n = taught(200, 80);
+// Two programs of this kind, 1 and 2, leave no room for a third.
+Node crowded(u64 profile = kComputes, Settings settings = mixed()) {
+  Node n = taught(200, 80, settings);
   for (ProgramId p : {1, 2}) {
-    placed(n, p, kComputes);
+    placed(n, p, profile);
     n.has(p, 80);
   }
   return n;
@@ -157,6 +158,31 @@ TEST_CASE("beside a program that computes, one that copies is placed first") {
   CHECK(told(ends(n, 2)) == Told{"4 Connect GPU0"});
   CHECK(n.at(3).workload.times_skipped == 1);
   CHECK(n.phase(3) == Phase::Pending);
+}
+
+TEST_CASE("by the contention model, copies slow each other down as the node's links make them") {
+  const schedule::Bandwidths paper;
+  const double copies[] = {0.7}, computes[] = {0};
+  CHECK(slowdown_by_links(copies, {}, paper) == 1);
+  CHECK(slowdown_by_links(copies, computes, paper) == 1);
+  // Both copy for 0.49 of the time. The memory then moves 10.5 GB/s of the 15.6 that they ask for.
+  CHECK(slowdown_by_links(copies, copies, paper) == doctest::Approx(1 + 0.49 * (15.6 / 10.5 - 1)));
+  const double both[] = {0.7, 0};
+  CHECK(slowdown_by_links(both, copies, paper) == slowdown_by_links(copies, copies, paper));
+}
+
+TEST_CASE("with links that are wide enough, copies no longer keep a program back") {
+  auto placed_beside_copies = [](Settings settings) {
+    Node n = crowded(kCopies, settings);
+    CHECK(connects(n, 3, kCopies) == Told{});
+    CHECK(connects(n, 4, kComputes) == Told{});
+    return told(ends(n, 2));
+  };
+  Settings wide = mixed();
+  wide.links =
+      schedule::Bandwidths{.core = 1000, .cpu = 1000, .memory = 1000, .link = 1000, .copy = 3};
+  CHECK(placed_beside_copies(mixed()) == Told{"4 Connect GPU0"});
+  CHECK(placed_beside_copies(wide) == Told{"3 Connect GPU0"});
 }
 
 TEST_CASE("an unknown workload is tried where a known one would gain nothing") {

@@ -89,6 +89,19 @@ TEST_CASE("jobs that fit on no class are counted") {
   CHECK(o->jobs[1].end == 1000);
 }
 
+TEST_CASE("jobs that take longer than the clock counts are refused") {
+  auto refused = [](double seconds, double megabytes, double submit) {
+    Workload w{1, {{ticks_of(submit), 1, static_cast<float>(megabytes), 0}}, {ticks_of(seconds)}};
+    std::vector<ResourceClass> of = {{"n", 4, {{1e3, 0}, {1e3, 0}}}};
+    ckpt::Result<Outcome> o = simulate(w, of, PolicyName::Wmct, {});
+    return !o && o.error().what.starts_with("job 1: ");
+  };
+  CHECK_FALSE(refused(1e10, 1, 1e10));
+  CHECK(refused(1e15, 1e12, 0));
+  CHECK(refused(1e300, 1, 0));
+  CHECK(refused(1, 1, 1e300));
+}
+
 TEST_CASE("policies on large jobs: both kinds of backfill pay, and WMCT more") {
   SyntheticOptions options{.jobs = 3000, .load = 0.9, .min_nodes = 64, .max_nodes = 512};
   Workload w = synthetic_workload(options, 512, 512);

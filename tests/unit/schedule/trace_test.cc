@@ -53,6 +53,16 @@ TEST_CASE("a trace of Gavel") {
   CHECK(t->jobs[0].seconds == 150);
   CHECK(t->jobs[0].nodes == 2);
   CHECK(t->jobs[0].megabytes == 20);
+  // As Gavel publishes them, and with a mode of training.
+  for (const char *line : {"LM\tcmd\twd\t-step\t1\t300\t2\t1.0\t-1\t7.5\n",
+                           "LM\tcmd\twd\t-step\t1\t300\t2\tstatic\t1.0\t-1\t7.5\n"}) {
+    CAPTURE(line);
+    Result<Trace> later = read_gavel(line, {.seconds_per_step = 0.5});
+    REQUIRE(later);
+    CHECK(later->jobs[0].submit == 7.5);
+    CHECK(later->jobs[0].seconds == 150);
+    CHECK(later->jobs[0].nodes == 2);
+  }
 }
 
 TEST_CASE("Alibaba's lists of pods and nodes") {
@@ -109,6 +119,14 @@ TEST_CASE("jobs are sorted by submission, which starts at 0") {
   CHECK(w.jobs[1].submit == 60'000);
 }
 
+TEST_CASE("spaces around values, and a mark of UTF-8") {
+  Result<Trace> t = read_jobs_csv("\xef\xbb\xbf submit ,seconds,classes\r\n 1,\t2 , \r\n", {});
+  REQUIRE(t);
+  CHECK(t->jobs[0].submit == 1);
+  CHECK(t->jobs[0].seconds == 2);
+  CHECK(t->jobs[0].kinds.empty());
+}
+
 TEST_CASE("bad input is an error with its line") {
   CHECK(error_of(read_swf("; x\n1 2 3\n", {})) == "line 2: 3 columns instead of 18");
   CHECK(error_of(read_swf("1 x 5 60 4 60 2000 4 90 -1 1 1 1 -1 -1 1 -1 -1", {})) ==
@@ -117,7 +135,7 @@ TEST_CASE("bad input is an error with its line") {
         "line 1: column 4 is not a number");
   CHECK(error_of(read_swf("1 1 5 60 4e15 60 2000 4 90 -1 1 1 1 -1 -1 1 -1 -1", {})) ==
         "line 1: the job is larger or longer than any cluster's");
-  CHECK(error_of(read_gavel("a\tb\n", {})).starts_with("line 1: 2 columns instead of 7"));
+  CHECK(error_of(read_gavel("a\tb\n", {})).starts_with("line 1: 2 columns instead of 7, 10 or 11"));
   CHECK(error_of(read_gavel("a\tb\tc\t1\tx\t1\t1\n", {})).starts_with("line 1: steps"));
   CHECK(error_of(read_pods("a,b\n1,2\n", {})) == "line 1: there is no column num_gpu");
   CHECK(error_of(read_pods("a,b\n1\n", {})) == "line 2: 1 columns instead of 2");
@@ -126,6 +144,14 @@ TEST_CASE("bad input is an error with its line") {
         "line 3: column seconds is not a number");
   CHECK(error_of(read_jobs_csv("submit,seconds,nodes\n1,2,1e9\n", {})) ==
         "line 2: the job is larger or longer than any cluster's");
+  CHECK(error_of(read_jobs_csv("submit,seconds,nodes\n1,2,1.5\n", {})) == "line 2: 1.5 nodes");
+  CHECK(error_of(read_jobs_csv("submit,seconds\n1,2\n1,-2\n", {})) ==
+        "line 3: a value is negative");
+  CHECK(error_of(read_jobs_csv("submit,submit,seconds\n", {})) ==
+        "line 1: the column submit is there twice");
+  CHECK(error_of(read_gavel("a\tb\tc\t1\t5\t1\t1.5\n", {})) == "line 1: 1.5 GPUs");
+  CHECK(error_of(read_swf("1 1 5 60 4.5 60 2000 4 90 -1 1 1 1 -1 -1 1 -1 -1", {})) ==
+        "line 1: 4.5 processors");
   CHECK(error_of(read_gpu_nodes("gpu,model\nx,T4\n")) == "line 2: column gpu is not a number");
   CHECK(error_of(read_gpu_nodes("gpu,model\n0,T4\n")) == "no node has a GPU");
 }

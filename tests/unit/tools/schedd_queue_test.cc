@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Slurm prints. slurm-22.05/ is the output of Slurm 22.05.8: a job that has returned 86, one
-// that runs on two nodes, one that begins later; node n2 is drained. There is no recorded output of
-// a later version here, only the form of values that its documentation describes.
+// What Slurm prints. slurm-22.05/ and slurm-24.11/ are the output of 22.05.8 and 24.11.5 for the
+// same jobs and nodes, by record-slurm.
 #include "tools/schedd/queue.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
 #include "tools/schedd/resources.h"
 #include "tools/schedd/tag.h"
+#include "tools/session/grace_time.h"
 
 using namespace ckpt;
 using namespace ckpt::tools;
 
 namespace {
 
-std::string recorded(const std::string &name) {
-  std::ifstream in(std::string(CKPT_SOURCE) + "/tests/unit/tools/slurm-22.05/" + name);
+constexpr const char *kVersions[] = {"22.05", "24.11"};
+
+std::string recorded(const std::string &version, const std::string &name) {
+  std::ifstream in(std::string(CKPT_SOURCE) + "/tests/unit/tools/slurm-" + version + "/" + name);
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
@@ -39,49 +42,101 @@ std::string error_of(const Result<T> &r) {
 
 }  // namespace
 
-TEST_CASE("the queue of Slurm 22.05") {
-  Result<std::vector<QueuedJob>> jobs = parse_queue(recorded("squeue.json"));
-  REQUIRE(jobs);
-  REQUIRE(jobs->size() == 3);
-  const QueuedJob &left = (*jobs)[0], &runs = (*jobs)[1], &later = (*jobs)[2];
-  CHECK(left.state == "SPECIAL_EXIT");
-  CHECK(left.held);
-  CHECK(left.restarts == 1);
-  CHECK(left.comment == "ckpt:seconds=60,mb=200,held");
-  CHECK(runs.state == "RUNNING");
-  CHECK_FALSE(runs.held);
-  CHECK(runs.on == Hosts{"n1", "n2"});
-  CHECK(runs.nodes == 2);
-  CHECK(runs.limit == 120);
-  CHECK(runs.started - runs.submitted == 1);
-  CHECK(runs.needs.cores == 4);
-  CHECK(runs.needs.megabytes == 400);
-  CHECK_FALSE(runs.exclusive);
-  CHECK(later.needs.cores == 1);
-  CHECK(later.needs.megabytes == 500);
-  CHECK(later.state == "PENDING");
-  CHECK(later.required == Hosts{"n2"});
-  CHECK_FALSE(later.limit);
-  CHECK(later.eligible - later.submitted == 60);
+TEST_CASE("the queue as each version prints it") {
+  for (const char *version : kVersions) {
+    CAPTURE(version);
+    Result<std::vector<QueuedJob>> jobs = parse_queue(recorded(version, "squeue.json"));
+    REQUIRE(jobs);
+    auto job = [&](u64 id) {
+      auto at = std::ranges::find(*jobs, id, &QueuedJob::id);
+      REQUIRE(at != jobs->end());
+      return *at;
+    };
+    const QueuedJob left = job(1), again = job(4), requeued = job(5), two = job(7), gpu = job(8);
+    CHECK(left.state == "SPECIAL_EXIT");
+    CHECK(left.held);
+    CHECK(left.restarts == 1);
+    CHECK(left.comment == "ckpt:seconds=60,mb=200,held");
+    CHECK_FALSE(left.limit);
+    CHECK(again.state == "PENDING");
+    CHECK_FALSE(again.held);
+    CHECK(again.required == Hosts{"n1"});
+    CHECK(again.on.empty());
+    CHECK((requeued.state == "PENDING" && requeued.held));
+    CHECK(two.state == "RUNNING");
+    CHECK(two.comment == "two nodes, \"both\"");
+    CHECK_FALSE(two.held);
+    CHECK(two.on == Hosts{"n1", "n2"});
+    CHECK(two.nodes == 2);
+    CHECK(two.limit == 120);
+    CHECK((two.started >= two.submitted && two.started < two.submitted + 60));
+    CHECK(two.needs.cores == 4);
+    CHECK(two.needs.megabytes == 400);
+    CHECK(gpu.needs.gpus == 1);
+    CHECK_FALSE((two.exclusive || gpu.exclusive || gpu.group != 0));
+    CHECK(job(9).exclusive);
+    CHECK(job(9).needs.cores == 2);
+    const QueuedJob later = job(10), held = job(11);
+    CHECK(later.required == Hosts{"n2"});
+    CHECK_FALSE(later.limit);
+    CHECK(later.eligible - later.submitted == 60);
+    CHECK((held.state == "PENDING" && held.held));
+    CHECK(held.limit == 3 * 24 * 3600);
+    CHECK(held.needs.gpus == 2);
+    CHECK((job(12).group == 12 && job(12).state == "PENDING"));
+    CHECK((job(13).group == 12 && job(13).state == "RUNNING"));
+    // Queued again, but its processes have not ended yet: it is no job that waits.
+    CHECK(job(14).state == "COMPLETING");
+    CHECK(job(14).on == Hosts{"n5"});
+  }
 }
 
-TEST_CASE("the nodes of Slurm 22.05") {
-  Result<std::vector<QueueNode>> nodes = parse_nodes(recorded("nodes.txt"));
-  REQUIRE(nodes);
-  REQUIRE(nodes->size() == 2);
-  CHECK((*nodes)[0].name == "n1");
-  CHECK((*nodes)[0].usable);
-  CHECK((*nodes)[0].in_use);
-  CHECK((*nodes)[0].has.cores == 2);
-  CHECK((*nodes)[0].has.gpus == 0);
-  CHECK((*nodes)[0].has.megabytes == 500);
-  CHECK((*nodes)[1].features == Hosts{"fast", "gpu"});
-  CHECK_FALSE((*nodes)[1].usable);
+TEST_CASE("the nodes as each version prints them") {
+  for (const char *version : kVersions) {
+    CAPTURE(version);
+    Result<std::vector<QueueNode>> nodes = parse_nodes(recorded(version, "nodes.txt"));
+    REQUIRE(nodes);
+    REQUIRE(nodes->size() == 6);
+    const QueueNode &full = (*nodes)[0], &drained = (*nodes)[1], &gpus = (*nodes)[2];
+    CHECK(full.name == "n1");
+    CHECK(full.usable);
+    CHECK(full.in_use);
+    CHECK(full.has.cores == 2);
+    CHECK(full.has.gpus == 0);
+    CHECK(full.has.megabytes == 500);
+    CHECK(drained.features == Hosts{"fast", "gpu"});
+    CHECK_FALSE(drained.usable);
+    CHECK((gpus.usable && gpus.has.gpus == 2));
+    CHECK(((*nodes)[4].usable && (*nodes)[4].in_use));  // a job ends there
+    CHECK_FALSE(((*nodes)[5].usable || (*nodes)[5].in_use));
+  }
+}
+
+TEST_CASE("the grace time as each version prints it") {
+  for (const char *version : kVersions) {
+    CAPTURE(version);
+    CHECK(parse_grace_time(recorded(version, "partition.txt")) == 60);
+  }
+}
+
+TEST_CASE("flags beside the state of later versions") {
+  for (auto [states, state] : {std::pair{R"(["RUNNING","SIGNALING"])", "RUNNING"},
+                               {R"("SIGNALING")", "RUNNING"},
+                               {R"(["COMPLETED","COMPLETING"])", "COMPLETING"},
+                               {R"(["PENDING","REQUEUE_HOLD"])", "REQUEUE_HOLD"},
+                               {R"(["RUNNING","RESIZING"])", "RUNNING"}}) {
+    const char *given = states;
+    CAPTURE(given);
+    Result<std::vector<QueuedJob>> jobs =
+        parse_queue(fmt::format(R"({{"jobs":[{{"job_id":7,"job_state":{}}}]}})", states));
+    REQUIRE(jobs);
+    CHECK((*jobs)[0].state == state);
+  }
 }
 
 TEST_CASE("values of later versions: states are lists, numbers may be unset or without a bound") {
   Result<std::vector<QueuedJob>> jobs = parse_queue(R"({"jobs": [{"job_id": 7,
-      "job_state": ["RUNNING", "COMPLETING"], "comment": "ckpt", "nodes": "n1",
+      "job_state": ["RUNNING"], "comment": "ckpt", "nodes": "n1",
       "start_time": {"set": true, "infinite": false, "number": 5},
       "time_limit": {"set": true, "infinite": true, "number": 0},
       "priority": {"set": true, "infinite": false, "number": 0},
@@ -158,6 +213,8 @@ TEST_CASE("resources of jobs and nodes") {
                             {"gpu:a100:2(IDX:0,3),gpu:t4:1", 3},
                             {"gres:gpu:1", 1},
                             {"gres/gpu:a100", 1},
+                            {"gres/gpu=2", 2},
+                            {"gres/gpu:a100=2", 2},
                             {"gpu", 1},
                             {"(null)", 0},
                             {"gpus:3", 0},
