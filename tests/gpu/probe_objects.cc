@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Questions about objects that name memory of cuMemCreate by its address: after a checkpoint by ckpt
-// there is other physical memory at that address.
+// Questions about objects that name memory of cuMemCreate by its address: after a checkpoint by
+// ckpt there is other physical memory at that address.
 #include <cstring>
 
 #include "probe.h"

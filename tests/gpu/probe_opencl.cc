@@ -26,8 +26,8 @@ void check_cl(cl_int e, const char *what) {
 cl_platform_id platform(const char *driver) {
   void *library = dlopen(driver, RTLD_NOW);
   if (library == nullptr) skip("the driver has no OpenCL here");
-  auto find = reinterpret_cast<void *(*)(const char *)>(
-      dlsym(library, "clGetExtensionFunctionAddress"));
+  auto find =
+      reinterpret_cast<void *(*)(const char *)>(dlsym(library, "clGetExtensionFunctionAddress"));
   if (find == nullptr) fail("the OpenCL driver has no clGetExtensionFunctionAddress");
   auto list = reinterpret_cast<cl_int (*)(cl_uint, cl_platform_id *, cl_uint *)>(
       find("clIcdGetPlatformIDsKHR"));
@@ -54,9 +54,9 @@ void ask_about_opencl(const char *driver) {
   size_t bytes = host.size() * sizeof(unsigned);
   cl_mem buffer = cl.clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, nullptr, &e);
   check_cl(e, "clCreateBuffer");
-  check_cl(cl.clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, bytes, host.data(), 0, nullptr,
-                                   nullptr),
-           "clEnqueueWriteBuffer");
+  check_cl(
+      cl.clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, bytes, host.data(), 0, nullptr, nullptr),
+      "clEnqueueWriteBuffer");
   check_cl(cl.clFinish(queue), "clFinish");
   leave_and_return();
   std::fill(host.begin(), host.end(), 0u);
