@@ -4,6 +4,7 @@ whatever the driver does."""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -187,3 +188,19 @@ def test_programs_of_a_newer_driver_are_skipped_on_an_older_one():
 def test_objects_use_memory_that_was_mapped_anew(pack, question):
     code, rows, text = pack("--only", question)
     assert code == 0 and rows[f"driver: {question}"]["outcome"] == "ok", text
+
+
+def test_reports_become_lines_of_the_page(tmp_path):
+    for name in "scripts/gpu-results", "docs/gpu-results.md":
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(ROOT / name, tmp_path / name)
+    report = {"software": False, "gpus": ["NVIDIA H100, 570.148.08, 81559 MiB, Enabled"], "date": "2026-11-25", "kernel": "6.1.0",
+              "sum": "60 ok, 1 failed, 6 skipped", "rows": [{"name": "driver: a | b", "outcome": "TIME-OUT"}]}
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    subprocess.run([tmp_path / "scripts/gpu-results", tmp_path / "report.json"], check=True)
+    page = (tmp_path / "docs/gpu-results.md").read_text().splitlines()
+    assert page[-1] == "| 2026-11-25 | 1 x NVIDIA H100 | 570.148.08 | 6.1.0 | 60 ok, 1 failed, 6 skipped | driver: a  b (TIME-OUT) |"
+    assert not any("not measured |" in line for line in page)
+    (tmp_path / "report.json").write_text(json.dumps(report | {"software": True}))
+    r = subprocess.run([tmp_path / "scripts/gpu-results", tmp_path / "report.json"], capture_output=True, text=True)
+    assert r.returncode == 1 and "not of a GPU" in r.stderr
