@@ -131,6 +131,7 @@ void ask_about_peers() {
   Mapped here{reserve(kBytes)};
   map(here);
   fill(here.at, 0x5eed);
+  CHECKED(cuCtxSynchronize, 2000);  // a copy in another context need not wait for it
   CUcontext first = current(), second = nullptr;
   CHECKED(cuDevicePrimaryCtxRetain, 7000, &second, 1);
   CHECKED(cuCtxSetCurrent, 4000, second);
