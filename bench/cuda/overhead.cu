@@ -29,7 +29,10 @@ int main(int argc, char **argv) {
   void *p = nullptr;
   char host[64] = {};
   size_t free_bytes, total;
-  if (cudaMalloc(&p, 1 << 20) != cudaSuccess) return 1;
+  if (cudaError_t e = cudaMalloc(&p, 1 << 20); e != cudaSuccess) {
+    std::fprintf(stderr, "overhead: no device memory: %s\n", cudaGetErrorString(e));
+    return 1;
+  }
   double launch = nanoseconds(calls, [] { nothing<<<1, 1>>>(); });
   double copy =
       nanoseconds(calls, [&] { cudaMemcpy(p, host, sizeof host, cudaMemcpyHostToDevice); });

@@ -127,12 +127,6 @@ CUDART_API const char *cudaGetErrorString(cudaError_t e) {
 CUDART_API cudaError_t cudaDriverGetVersion(int *version) {
   return keep(as_runtime(cuDriverGetVersion(version)));
 }
-CUDART_API cudaError_t cudaRuntimeGetVersion(int *version) {
-  if (version == nullptr) return keep(cudaErrorInvalidValue);
-  *version = CUDART_VERSION;
-  return cudaSuccess;
-}
-
 CUDART_API cudaError_t cudaGetDeviceCount(int *count) {
   if (count == nullptr) return keep(cudaErrorInvalidValue);
   *count = 0;

@@ -12,6 +12,7 @@ import sys
 import time
 
 PAUSE = pathlib.Path("pause")
+SKIPPED = 77  # of a program that this machine cannot run
 
 
 def run(*command):
@@ -21,12 +22,21 @@ def run(*command):
     return r.stdout
 
 
+def ended(job):
+    """Ends this script as the program has ended."""
+    said = (pathlib.Path("errors").read_text().strip() or pathlib.Path("out").read_text().strip())[-600:]
+    if job.returncode == SKIPPED:
+        print(said)
+        sys.exit(SKIPPED)
+    sys.exit(f"the program ended with {job.returncode}: {said or 'it has printed nothing'}")
+
+
 def start(tools, program):
     PAUSE.touch()
     job = subprocess.Popen([tools / "ckpt-run", *program], stdout=open("out", "w"), stderr=open("errors", "w"), stdin=subprocess.DEVNULL)
     while not re.search("^step 1$", pathlib.Path("out").read_text(), re.M):
         if job.poll() is not None:
-            sys.exit(f"the program ended with {job.returncode}: {pathlib.Path('errors').read_text()[-600:]}")
+            ended(job)
         time.sleep(0.05)
     return job
 
@@ -44,7 +54,7 @@ def main():
         run(tools / "ckpt-restore", "--resume", job.pid)
         PAUSE.unlink()
         if job.wait() != 0:
-            sys.exit(f"the program ended with {job.returncode}: {pathlib.Path('errors').read_text()[-600:]}")
+            ended(job)
     result = pathlib.Path("out").read_text().splitlines()[-2:]
     expected = run(tools / "ckpt-run", *program).splitlines()[-2:]
     if result != expected:

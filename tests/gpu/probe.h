@@ -21,7 +21,7 @@
 namespace probe {
 
 inline constexpr int kSkipped = 77;  // exit code: this machine cannot answer
-inline constexpr size_t kBytes = 256u << 20;
+inline constexpr size_t kBytes = 64u << 20;
 
 void *library();
 
@@ -52,14 +52,14 @@ double seconds();
 // cuInit, and the primary context of device 0.
 void start();
 
-// Virtual memory management on device 0, in units of kBytes.
+// Virtual memory management, in units of kBytes.
 struct Mapped {
   CUdeviceptr at = 0;
   CUmemGenericAllocationHandle handle = 0;
 };
-CUmemAllocationProp on_device();
+CUmemAllocationProp on_device(int device = 0);
 CUdeviceptr reserve(size_t bytes, CUdeviceptr at = 0);
-void map(Mapped &m);
+void map(Mapped &m, int device = 0);
 void unmap(Mapped &m);
 void fill(CUdeviceptr p, unsigned value);
 bool holds(CUdeviceptr p, unsigned value);
@@ -79,5 +79,7 @@ std::string text_of(const CUuuid &uuid);
 // The questions. Each ends with a line that says the answer.
 void ask_about_maps(const std::string &question);
 void ask_about_process(const std::string &question);
+bool ask_about_objects(const std::string &question);  // false: no question of these
+void ask_about_opencl(const char *driver);            // a library
 
 }  // namespace probe

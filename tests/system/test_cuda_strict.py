@@ -128,6 +128,24 @@ def test_a_move_that_moves_nothing_is_an_error(four, order):
     assert job.lines[-2:] == expected
 
 
+def test_a_driver_that_something_else_has_restored_is_used_where_it_is(four):
+    """NVIDIA's cuda-checkpoint and CRIU's plugin restore another process, and know no map."""
+    four.ckpt.env["CKPT_SOFTCUDA_CONTEXT"] = "8"
+    expected = four.expected(6)
+    job = four.start(6, options=["--device", "cuda:2"])
+    assert four.suspend(job).returncode == 0
+    other = subprocess.run([str(RUN), str(four.make("driver.cc")), "--order", str(job.program()), "up"],
+                           env=four.ckpt.env | {"CUDA_VISIBLE_DEVICES": "2"}, capture_output=True, text=True, timeout=60)
+    assert "PASSED" in other.stdout, other.stdout + other.stderr
+    r = four.resume(job, "--device", "cuda:1")
+    assert r.returncode == 1 and "has not moved device 0" in r.stderr, r.stderr
+    assert four.resume(job).returncode == 0
+    assert device_in_use(four) == 2
+    four.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
 @pytest.mark.parametrize("capable", ["0", "1"])
 def test_memory_can_be_registered_by_other_devices_where_the_device_allows_it(cuda, capable):  # noqa: F811
     """A driver refuses cuMemCreate for GPUDirect RDMA where the attribute says that there is none."""
@@ -276,6 +294,22 @@ def test_a_call_that_hangs_before_the_devices_are_left_is_given_up(cuda, order, 
     cuda.go_on()
     assert job.wait() == 0, job.error_text
     assert job.lines[-2:] == expected
+
+
+def test_objects_are_made_while_the_devices_are_being_left(cuda, order):  # noqa: F811
+    """Device memory is gone already while Lock takes its time. A call that names an address of it must wait."""
+    cuda.ckpt.env["CKPT_CUDA_DRIVER_TIMEOUT"] = "1"
+    job = cuda.start(source="objects.cu", paused=False)
+    job.wait_lines(1)
+    order("cuCheckpointProcessLock hang")
+    r = cuda.suspend(job)
+    assert r.returncode == 1 and "has not returned within 1 s" in r.stderr, r.stderr
+    order()
+    for _ in range(3):
+        assert cuda.suspend(job).returncode == 0
+        assert cuda.resume(job).returncode == 0
+    cuda.ckpt.finish()
+    assert job.wait() == 0, job.text
 
 
 def test_a_restore_that_hangs_is_reported_as_lost(cuda, order):  # noqa: F811

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tests that users run on a GPU (tests/gpu/run), here on the software device: the table is complete and in time,
 whatever the driver does."""
+import importlib
 import json
+import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from cuda_programs import BUILD, HOME, NVCC, ROOT, RUN, make  # noqa: F401 (make is a fixture)
+from cuda_programs import BUILD, HOME, NVCC, ROOT, RUN, SOURCES, make  # noqa: F401 (make is a fixture)
 from toolkit import WHY_NOT
 from workers import make_once, shared_folder
 
@@ -18,12 +22,39 @@ pytestmark = [
 GPU = ROOT / "tests" / "gpu"
 
 
+def all_rows(folder, **facts):
+    if str(GPU) not in sys.path:
+        sys.path.insert(0, str(GPU))
+    return importlib.import_module("rows").all_rows(folder, **facts)
+
+
 @pytest.fixture(scope="session")
 def probe(tmp_path_factory):
     program = shared_folder(tmp_path_factory, "gpu") / "probe"
     sources = sorted(GPU.glob("probe*.cc"))
     make_once(program, lambda: subprocess.run(["c++", "-std=c++20", "-isystem", f"{HOME}/include", "-o", program, *sources, "-ldl"], check=True))
     return program
+
+
+@pytest.fixture(scope="session")
+def for_570(tmp_path_factory):
+    """for_570("steps.cu", runtime) compiles a program as tests/gpu/pack does for driver 570."""
+    wheels = pathlib.Path(os.environ.get("CKPT_CUDA_570_PREFIX", "/opt/ckpt/cuda-570")) / "static" / "complete"
+    if not wheels.exists() and "CKPT_CUDA_570" not in os.environ:
+        pytest.skip("there is no toolkit for driver 570 (tests/gpu/toolkit-570 fetches one)")
+    folder = shared_folder(tmp_path_factory, "570")
+
+    def compile(source, runtime):
+        program = folder / f"{source.split('.')[0]}-{runtime}"
+
+        def build():
+            toolkit = subprocess.run([GPU / "toolkit-570"], check=True, capture_output=True, text=True).stdout.strip()
+            subprocess.run([f"{toolkit}/bin/nvcc", "-w", "-std=c++20", "-arch=sm_75", "-nodlink", "--no-compress", "-cudart", runtime,
+                            "-o", program, SOURCES / source], check=True)
+
+        return make_once(program, build)
+
+    return compile
 
 
 @pytest.fixture
@@ -34,7 +65,7 @@ def pack(ckpt, make, probe, tmp_path):  # noqa: F811
     (tmp_path / "build").symlink_to(BUILD)
     (programs / "probe").symlink_to(probe)
     (programs / "steps-shared").symlink_to(make("steps.cu"))
-    for name in "job.py", "speed.py", "train.py":
+    for name in "job.py", "speed.py", "train.py", "opencl.py":
         (tmp_path / name).symlink_to(GPU / name)
     ckpt.env["CKPT_SOFTCUDA"] = "2x512M"
 
@@ -47,6 +78,7 @@ def pack(ckpt, make, probe, tmp_path):  # noqa: F811
         assert r.stdout.strip().splitlines()[-1] == report["sum"], r.stderr
         return r.returncode, {row["name"]: row for row in report["rows"]}, text
 
+    run.folder, run.programs = tmp_path, programs
     run.faults = tmp_path / "faults"
     ckpt.env["CKPT_SOFTCUDA_FAULTS"] = str(run.faults)
     run.private = [str(tmp_path), ckpt.env.get("HOME", "/root") + "/"]
@@ -63,10 +95,9 @@ def test_the_report_of_a_sound_device_has_no_failed_row(pack):
     assert not any(name in text for name in pack.private)
 
 
-def test_the_manager_s_row_is_skipped_without_nvidia_smi(pack, ckpt, tmp_path):
-    ckpt.env["PATH"] = str(tmp_path)
-    _, rows, text = pack("--only", "the Manager")
-    assert [row["summary"] for row in rows.values()] == ["nvidia-smi is not installed here"], text
+def test_the_manager_s_row_is_skipped_without_nvidia_smi(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert all_rows(tmp_path)[-1].missing() == "nvidia-smi is not installed here"
 
 
 def test_a_row_that_hangs_is_ended_and_the_table_continues(pack):
@@ -84,7 +115,7 @@ def test_calls_that_hang_or_crash_cost_their_rows_only(pack, fault, outcome):
     pack.faults.write_text(fault)
     code, rows, text = pack("--only", "driver: ", "--row-seconds", "2", "--seconds", "20")
     assert code == 1
-    assert len(rows) == 20, text
+    assert len(rows) == 24, text
     assert rows["driver: restore without a map"]["outcome"] == outcome, text
     assert rows["driver: an address is reserved again"]["outcome"] == "ok", text
     assert outcome != "FAILED" or "NOT_SUPPORTED" in rows["driver: restore without a map"]["summary"]
@@ -93,4 +124,87 @@ def test_calls_that_hang_or_crash_cost_their_rows_only(pack, fault, outcome):
 def test_rows_for_which_no_time_is_left_are_in_the_report_and_fail(pack):
     code, rows, text = pack("--only", "driver: ", "--seconds", "0.3")
     assert code == 1
-    assert {row["outcome"] for row in rows.values()} <= {"NOT RUN", "skipped"} and len(rows) == 20, text
+    assert {row["outcome"] for row in rows.values()} <= {"NOT RUN", "skipped"} and len(rows) == 24, text
+
+
+def check_code(*programs):
+    return subprocess.run([GPU / "check-code", BUILD / "tools" / "ckpt-fatbin", "8.7", "12.8", *programs], capture_output=True, text=True)
+
+
+def test_programs_for_driver_570_have_the_code_of_cuda_12_8(for_570, make):  # noqa: F811
+    programs = [for_570("steps.cu", runtime) for runtime in ("shared", "static")]
+    r = check_code(*programs)
+    assert r.returncode == 0, r.stderr
+    needed = subprocess.run(["readelf", "-d", programs[0]], capture_output=True, text=True, check=True).stdout
+    assert "libcudart.so.12" in needed and "libcudart.so.13" not in needed
+    newer = check_code(make("steps.cu"))
+    assert newer.returncode == 1 and "is of version 13" in newer.stderr and "ptx" in newer.stderr
+
+
+def test_ptx_that_driver_570_lacks_is_not_compiled(for_570, tmp_path):
+    """The front end is newer than ptxas, which has the last word."""
+    toolkit = for_570("steps.cu", "shared") and subprocess.run([GPU / "toolkit-570"], capture_output=True, text=True).stdout.strip()
+    source = tmp_path / "newer.cu"
+    source.write_text('__global__ void f(int *p) { asm volatile("frobnicate.u32 %0, 3;" : "=r"(*p)); }')
+    r = subprocess.run([f"{toolkit}/bin/nvcc", "-arch=sm_75", "-cubin", "-o", tmp_path / "newer.cubin", source], capture_output=True, text=True)
+    assert r.returncode != 0 and "frobnicate" in r.stderr
+
+
+def test_programs_for_driver_570_run_on_a_device_with_that_driver(pack, for_570):
+    older = pack.folder / "programs" / "570"
+    older.mkdir()
+    for name in "vector_add", "steps":
+        (older / f"{name}-shared").symlink_to(for_570(f"{name}.cu", "shared"))
+    (older / "steps-static").symlink_to(for_570("steps.cu", "static"))
+    code, rows, text = pack("--only", "binary for 570")
+    assert code == 0, text
+    done = {name.removeprefix("ckpt: ").removesuffix(", binary for 570") for name, row in rows.items() if row["outcome"] == "ok"}
+    assert done == {"vector_add, shared runtime", "dump, kill, restore, shared runtime", "suspend, resume, shared runtime"}, text
+    static = rows["ckpt: dump, kill, restore, static runtime, binary for 570"]["summary"]
+    assert static == "NVIDIA's static runtime refuses the software device"
+
+
+def test_without_the_index_the_missing_packages_are_named(tmp_path):
+    r = subprocess.run([GPU / "toolkit-570"], capture_output=True, text=True,
+                       env=os.environ | {"CKPT_CUDA_570_PREFIX": str(tmp_path / "prefix"), "PIP_NO_INDEX": "1"})
+    assert r.returncode == 1 and "nvidia-cuda-nvcc-cu12" in r.stderr and "no programs for driver 570" in r.stderr
+
+
+def test_a_row_that_fails_without_a_word_says_so(pack):
+    program = pack.programs / "overhead"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    code, rows, text = pack("--only", "cost of a call, without ckpt")
+    assert code == 1 and [row["summary"] for row in rows.values()] == ["it ended with exit code 3 and has printed nothing"], text
+
+
+def test_programs_of_a_newer_driver_are_skipped_on_an_older_one():
+    older = {row.name: row for row in all_rows(ROOT, cuda=12080)}
+    assert "needs driver 580; this driver has CUDA 12.8" in older["ckpt: vector_add, static runtime, binary for 580"].missing()
+    assert not older["ckpt: vector_add, static runtime, binary for 570"].skip
+    assert "programs/570" in str(older["speed: suspend, resume, 4096 MiB of smooth"].command)
+    newer = all_rows(ROOT, cuda=13000)
+    assert not any(row.skip for row in newer) and [row.name for row in newer] == list(older)
+
+
+@pytest.mark.parametrize("question", ["graphs use memory that was mapped anew", "textures use memory that was mapped anew",
+                                      "copies between GPUs without peer access"])
+def test_objects_use_memory_that_was_mapped_anew(pack, question):
+    code, rows, text = pack("--only", question)
+    assert code == 0 and rows[f"driver: {question}"]["outcome"] == "ok", text
+
+
+def test_reports_become_lines_of_the_page(tmp_path):
+    for name in "scripts/gpu-results", "docs/gpu-results.md":
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(ROOT / name, tmp_path / name)
+    report = {"software": False, "gpus": ["NVIDIA H100, 570.148.08, 81559 MiB, Enabled"], "date": "2026-11-25", "kernel": "6.1.0",
+              "sum": "60 ok, 1 failed, 6 skipped", "rows": [{"name": "driver: a | b", "outcome": "TIME-OUT"}]}
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    subprocess.run([tmp_path / "scripts/gpu-results", tmp_path / "report.json"], check=True)
+    page = (tmp_path / "docs/gpu-results.md").read_text().splitlines()
+    assert page[-1] == "| 2026-11-25 | 1 x NVIDIA H100 | 570.148.08 | 6.1.0 | 60 ok, 1 failed, 6 skipped | driver: a  b (TIME-OUT) |"
+    assert not any("not measured |" in line for line in page)
+    (tmp_path / "report.json").write_text(json.dumps(report | {"software": True}))
+    r = subprocess.run([tmp_path / "scripts/gpu-results", tmp_path / "report.json"], capture_output=True, text=True)
+    assert r.returncode == 1 and "not of a GPU" in r.stderr

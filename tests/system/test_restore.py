@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -27,6 +28,30 @@ def refused(ckpt, image, *options):
     assert job.wait() == 1
     assert job.text == ""
     return job.error_text
+
+
+RESERVES = """
+import mmap, os, time
+size = 4 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+reserved = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0)
+print(size, flush=True)
+while not os.path.exists("finish"):
+    time.sleep(0.02)
+print("ended", len(reserved), flush=True)
+"""
+
+
+def test_a_reservation_beyond_the_machine_s_memory_is_restored(ckpt):
+    """PROT_NONE without MAP_NORESERVE, as drivers and runtimes reserve addresses: CRIU makes it writable, which Linux
+    refuses (checkpoint-restore/criu#3010)."""
+    job = ckpt.start("ckpt-run", [sys.executable, "-c", RESERVES])
+    job.wait_lines(1)
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    ckpt.finish()
+    copy = ckpt.restore("one")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-1] == f"ended {job.lines[0]}"
 
 
 def to_file(ckpt):
