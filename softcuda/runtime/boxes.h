@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts the copies of the runtime API to those of the driver API.
+// Converts the runtime API's pointers and copies to those of the driver API.
 #pragma once
 
 #include "softcuda/runtime/state.h"
@@ -8,6 +8,7 @@
 namespace ckpt::softcuda::runtime {
 
 inline CUdeviceptr address(const void *p) { return reinterpret_cast<CUdeviceptr>(p); }
+inline CUdeviceptr *device_pointer(void **p) { return reinterpret_cast<CUdeviceptr *>(p); }
 CUarray as_array(cudaArray_const_t a);
 // Bytes of an array's element; 1 for no array.
 size_t element_bytes(CUarray a);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cudaLibrary*: code that the program loads itself.
+#include "softcuda/runtime/boxes.h"
 #include "softcuda/runtime/state.h"
 
 using namespace ckpt::softcuda::runtime;
@@ -8,7 +9,6 @@ using namespace ckpt::softcuda::runtime;
 namespace {
 
 CUlibrary library(cudaLibrary_t l) { return reinterpret_cast<CUlibrary>(l); }
-CUdeviceptr *device(void **p) { return reinterpret_cast<CUdeviceptr *>(p); }
 
 }  // namespace
 
@@ -38,11 +38,11 @@ CUDART_API cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t *out, unsigned i
 }
 CUDART_API cudaError_t cudaLibraryGetGlobal(void **p, size_t *bytes, cudaLibrary_t l,
                                             const char *name) {
-  FORWARD(cuLibraryGetGlobal(device(p), bytes, library(l), name));
+  FORWARD(cuLibraryGetGlobal(device_pointer(p), bytes, library(l), name));
 }
 CUDART_API cudaError_t cudaLibraryGetManaged(void **p, size_t *bytes, cudaLibrary_t l,
                                              const char *name) {
-  FORWARD(cuLibraryGetManaged(device(p), bytes, library(l), name));
+  FORWARD(cuLibraryGetManaged(device_pointer(p), bytes, library(l), name));
 }
 CUDART_API cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t k, cudaFuncAttribute a,
                                                        int value, int device) {

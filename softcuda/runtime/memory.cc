@@ -3,14 +3,12 @@
 // Allocation, pointer attributes, memory pools.
 #include <cstring>
 
+#include "softcuda/runtime/boxes.h"
 #include "softcuda/runtime/state.h"
 
 using namespace ckpt::softcuda::runtime;
 
 namespace {
-
-CUdeviceptr address(const void *p) { return reinterpret_cast<CUdeviceptr>(p); }
-CUdeviceptr *device(void **p) { return reinterpret_cast<CUdeviceptr *>(p); }
 
 cudaMemoryType type_of(CUmemorytype t, bool managed) {
   if (managed) return cudaMemoryTypeManaged;
@@ -25,7 +23,7 @@ CUDART_API cudaError_t cudaMalloc(void **p, size_t bytes) {
     *p = nullptr;
     return cudaSuccess;
   }
-  FORWARD(cuMemAlloc(device(p), bytes));
+  FORWARD(cuMemAlloc(device_pointer(p), bytes));
 }
 CUDART_API cudaError_t cudaFree(void *p) { FORWARD(cuMemFree(address(p))); }
 CUDART_API cudaError_t cudaMallocHost(void **p, size_t bytes) {
@@ -43,19 +41,19 @@ CUDART_API cudaError_t cudaHostGetFlags(unsigned int *flags, void *p) {
   FORWARD(cuMemHostGetFlags(flags, p));
 }
 CUDART_API cudaError_t cudaHostGetDevicePointer(void **out, void *p, unsigned int flags) {
-  FORWARD(cuMemHostGetDevicePointer(device(out), p, flags));
+  FORWARD(cuMemHostGetDevicePointer(device_pointer(out), p, flags));
 }
 CUDART_API cudaError_t cudaMallocManaged(void **p, size_t bytes, unsigned int flags) {
-  FORWARD(cuMemAllocManaged(device(p), bytes, flags));
+  FORWARD(cuMemAllocManaged(device_pointer(p), bytes, flags));
 }
 CUDART_API cudaError_t cudaMallocPitch(void **p, size_t *pitch, size_t width, size_t height) {
-  FORWARD(cuMemAllocPitch(device(p), pitch, width, height, 4));
+  FORWARD(cuMemAllocPitch(device_pointer(p), pitch, width, height, 4));
 }
 CUDART_API cudaError_t cudaMalloc3D(cudaPitchedPtr *p, cudaExtent e) {
   if (p == nullptr) return keep(cudaErrorInvalidValue);
   p->xsize = e.width;
   p->ysize = e.height;
-  FORWARD(cuMemAllocPitch(device(&p->ptr), &p->pitch, e.width, e.height * e.depth, 4));
+  FORWARD(cuMemAllocPitch(device_pointer(&p->ptr), &p->pitch, e.width, e.height * e.depth, 4));
 }
 CUDART_API cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
   FORWARD(cuMemGetInfo(free, total));

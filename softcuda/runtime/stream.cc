@@ -28,11 +28,11 @@ CUDART_API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_
 #endif
 
 CUDART_API cudaError_t cudaMallocAsync(void **p, size_t n, cudaStream_t s) {
-  FORWARD(cuMemAllocAsync(reinterpret_cast<CUdeviceptr *>(p), n, s));
+  FORWARD(cuMemAllocAsync(device_pointer(p), n, s));
 }
 CUDART_API cudaError_t cudaMallocFromPoolAsync(void **p, size_t n, cudaMemPool_t pool,
                                                cudaStream_t s) {
-  FORWARD(cuMemAllocFromPoolAsync(reinterpret_cast<CUdeviceptr *>(p), n, pool, s));
+  FORWARD(cuMemAllocFromPoolAsync(device_pointer(p), n, pool, s));
 }
 CUDART_API cudaError_t cudaFreeAsync(void *p, cudaStream_t s) {
   FORWARD(cuMemFreeAsync(address(p), s));

@@ -58,9 +58,6 @@ void grant(Session &session, const std::string &image) {
   CHECK(asked.hung_up());
 }
 
-const std::vector<std::string> kBack = {"two.attach_again", "one.attach_again", "two.resume",
-                                        "one.resume"};
-
 }  // namespace
 
 TEST_CASE("without a session every call fails and no thread is started") {

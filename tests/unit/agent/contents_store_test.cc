@@ -205,9 +205,9 @@ TEST_CASE("a sink without a free slot fails instead of waiting") {
 namespace {
 
 // A tool with few slots, which it returns only when it has all of them.
-class Tool : public Sink {
+class StagingReader : public Sink {
  public:
-  explicit Tool(Staging &staging) : staging_(staging) {
+  explicit StagingReader(Staging &staging) : staging_(staging) {
     for (u32 i = 0; i < kSlots; i++) free_.push_back(i);
   }
   int staging_fd() const override { return staging_.fd(); }
@@ -243,7 +243,7 @@ TEST_CASE("a copying sink writes to the tool and into the store") {
   Result<ContentsStore> store = ContentsStore::create("");
   REQUIRE(store);
   Staging s = staging();
-  Tool tool(s);
+  StagingReader tool(s);
   CopyingSink both(tool, *store, "cuda/");
   std::vector<u8> bytes = pattern(3'210'000);
   REQUIRE(save(both, "mem-1", bytes));

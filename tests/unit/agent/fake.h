@@ -163,6 +163,11 @@ class Subject {
   pid_t pid_ = -1;
 };
 
+// The events of a return to the devices.
+inline const std::vector<std::string> kResumed = {"two.resume", "one.resume"};
+inline const std::vector<std::string> kBack = {"two.attach_again", "one.attach_again", "two.resume",
+                                               "one.resume"};
+
 // The usual subject: adds both participants, reports "ready" and waits for the end of the test.
 void run_idle(App &app);
 // Take the subject through the first verbs, and consume the events.

@@ -15,10 +15,6 @@ using namespace ckpt::test;
 
 namespace {
 
-const std::vector<std::string> kResumed = {"two.resume", "one.resume"};
-const std::vector<std::string> kBack = {"two.attach_again", "one.attach_again", "two.resume",
-                                        "one.resume"};
-
 // The subject is running and can be taken through the first half again.
 void check_running(Session &session, Subject &subject) {
   Tool tool = session.connect();

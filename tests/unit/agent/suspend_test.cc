@@ -14,7 +14,7 @@ using namespace ckpt::test;
 
 namespace {
 
-void run_with_memory(App &app) {
+void run_with_zeros(App &app) {
   app.one.memory = {{"a", std::string(10000, 'x')}, {"zeros", std::string(5'000'000, '\0')}};
   app.two.memory = {{"a", "short"}};
   app.start();
@@ -25,7 +25,6 @@ const std::vector<std::string> kSuspended = {
     "one.save",           "two.save", "one.detach", "two.detach", "one.release_devices",
     "two.release_devices"};
 const std::vector<std::string> kLoaded = {"one.load", "one.loaded", "two.load", "two.loaded"};
-const std::vector<std::string> kResumed = {"two.resume", "one.resume"};
 
 Message suspend(Tool &tool, Subject &subject) {
   to_quiesced(tool, subject);
@@ -58,7 +57,7 @@ void keep_contents(Session &session) {
 
 TEST_CASE("a program is suspended and resumed") {
   Session session;
-  Subject subject(&session, run_with_memory);
+  Subject subject(&session, run_with_zeros);
   subject.expect({"ready"});
   {
     Tool tool = session.connect();
@@ -88,7 +87,7 @@ TEST_CASE("a program that cannot be suspended continues") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.two.fails_at = "detach";
-    run_with_memory(app);
+    run_with_zeros(app);
   });
   subject.expect({"ready"});
   Tool tool = session.connect();
@@ -107,7 +106,7 @@ TEST_CASE("a program that cannot be resumed stays suspended") {
     app.two.on_detach = [&app, n = 0]() mutable {
       if (++n == 2) app.two.fails_at = "";
     };
-    run_with_memory(app);
+    run_with_zeros(app);
   });
   subject.expect({"ready"});
   Tool tool = session.connect();
@@ -149,7 +148,7 @@ TEST_CASE("contents that devices lose in a detach are restored from the keeper")
   Session session;
   Subject subject(&session, [](App &app) {
     app.two.keeps = false;
-    run_with_memory(app);
+    run_with_zeros(app);
   });
   subject.expect({"ready"});
   std::thread keeper([&] { keep_contents(session); });

@@ -15,10 +15,10 @@ namespace out = ckpt::managed::to_program;
 
 namespace {
 
-constexpr u64 kContext = 10;
+constexpr u64 kContextBytes = 10;
 
 State two_gpus(Settings settings = {}) {
-  settings.context_bytes = kContext;
+  settings.context_bytes = kContextBytes;
   return State(settings, {{.uuid = "GPU0", .total = 100, .free = 100},
                           {.uuid = "GPU1", .total = 200, .free = 200}});
 }
@@ -74,7 +74,7 @@ TEST_CASE("accounting counts what is promised and what will become free") {
   CHECK(a.gpus[0].programs == 2);
   CHECK(a.gpus[0].reserved == 5);
   CHECK(a.gpus[0].leaving == 1);
-  CHECK(a.gpus[0].freeing == 30 + kContext);
+  CHECK(a.gpus[0].freeing == 30 + kContextBytes);
   CHECK(a.gpus[0].available() == 95);
   CHECK(a.gpus[1].programs == 0);
   CHECK(a.assigned == 3);
@@ -145,7 +145,7 @@ TEST_CASE("admission assigns a pending program and resumes an evicted one") {
   CHECK(pending.phase() == Phase::Assigned);
   CHECK(evicted.phase() == Phase::Resuming);
   CHECK(evicted.contents().bytes == 50);
-  CHECK(state.account(0).reserved == 50 + kContext);
+  CHECK(state.account(0).reserved == 50 + kContextBytes);
 }
 
 TEST_CASE("starvation reserves a GPU for the program that has waited too long") {
@@ -162,7 +162,7 @@ TEST_CASE("starvation reserves a GPU for the program that has waited too long") 
   state.count();
   CHECK(starvation.waiting_in_order() == std::vector<Program *>{&first, &second});
   CHECK(first.reserved_gpu() == 1);
-  CHECK(state.account(1).starving_need == 150 + kContext);
+  CHECK(state.account(1).starving_need == 150 + kContextBytes);
   CHECK(state.account(1).available_to(second) == 40);
 }
 

@@ -17,13 +17,13 @@ using namespace ckpt::manager;
 
 namespace {
 
-class Folder {
+class ProfilesFolder {
  public:
-  Folder() {
+  ProfilesFolder() {
     REQUIRE(::mkdtemp(path_.data()) != nullptr);
     log::set_level(log::Level::Error);
   }
-  ~Folder() {
+  ~ProfilesFolder() {
     log::set_level(log::Level::Warn);
     std::filesystem::remove_all(path_);
   }
@@ -59,7 +59,7 @@ std::string changed(const std::string &from, const std::string &to) {
 }  // namespace
 
 TEST_CASE("profiles are read as they were written") {
-  Folder folder;
+  ProfilesFolder folder;
   Result<std::vector<ProfileFacts>> none = read_profiles(folder.file());
   REQUIRE(none);
   CHECK(none->empty());
@@ -79,7 +79,7 @@ TEST_CASE("profiles are read as they were written") {
 }
 
 TEST_CASE("a malformed file of profiles is refused with a reason") {
-  Folder folder;
+  ProfilesFolder folder;
   folder.put(with(kOne));
   CHECK(folder.why_not() == "");
   for (const char *text :
@@ -106,7 +106,7 @@ TEST_CASE("a malformed file of profiles is refused with a reason") {
 }
 
 TEST_CASE("changed profiles are written after a while, and at the end") {
-  Folder folder;
+  ProfilesFolder folder;
   ProfilesFile file(folder.file());
   REQUIRE(file.load(Time{0}));
   CHECK(folder.profiles() == 0);

@@ -62,7 +62,7 @@ struct End {
   Binding binding;
 };
 
-struct Ends {
+struct TlsEnds {
   End client, server;
 };
 
@@ -73,7 +73,7 @@ Result<std::unique_ptr<Stream>> shake(Tls::Side side, UniqueFd socket, Tls::Peer
 }
 
 // A TLS connection without certificates.
-Ends encrypted() {
+TlsEnds encrypted() {
   ::signal(SIGPIPE, SIG_IGN);  // as all processes with TLS do
   auto pair = socket_pair();
   REQUIRE(pair);
@@ -117,7 +117,7 @@ const uid_t kServer = ::geteuid(), kUser = kServer + 1000;
 }  // namespace
 
 TEST_CASE("both ends compute the same binding, and no other connection does") {
-  Ends a = encrypted(), b = encrypted();
+  TlsEnds a = encrypted(), b = encrypted();
   CHECK(a.client.binding.client == a.server.binding.client);
   CHECK(a.client.binding.server == a.server.binding.server);
   CHECK(a.client.binding.client != a.client.binding.server);
@@ -126,7 +126,7 @@ TEST_CASE("both ends compute the same binding, and no other connection does") {
 
 TEST_CASE("the server learns the user, and each credential has one reader") {
   Cluster cluster;
-  Ends ends = encrypted();
+  TlsEnds ends = encrypted();
   Outcome o = exchange(ends.client, FakeMunge(cluster, kUser), ends.server,
                        FakeMunge(cluster, kServer), {kServer});
   CHECK(o.client);
@@ -138,7 +138,7 @@ TEST_CASE("the server learns the user, and each credential has one reader") {
 
 TEST_CASE("a server of another user gets no credential") {
   Cluster cluster;
-  Ends ends = encrypted();
+  TlsEnds ends = encrypted();
   Outcome o = exchange(ends.client, FakeMunge(cluster, kUser), ends.server,
                        FakeMunge(cluster, kServer), {kServer + 1});
   REQUIRE_FALSE(o.client);
@@ -149,7 +149,7 @@ TEST_CASE("a server of another user gets no credential") {
 
 TEST_CASE("a server that is not of the user that it announces is refused") {
   Cluster cluster;
-  Ends ends = encrypted();
+  TlsEnds ends = encrypted();
   struct Liar final : CredentialService {
     explicit Liar(Cluster &c) : reader(c, kServer), maker(c, kServer + 7) {}
     Result<std::string> encode(ByteView p, uid_t r, Deadline d) const override {
@@ -167,7 +167,7 @@ TEST_CASE("a server that is not of the user that it announces is refused") {
 
 TEST_CASE("a credential that is passed on over another connection is refused") {
   Cluster cluster;
-  Ends near = encrypted(), far = encrypted();  // the program's, and that to ckpt-devd
+  TlsEnds near = encrypted(), far = encrypted();  // the program's, and that to ckpt-devd
   std::thread between(
       [&] { (void)pump(near.server.connection->stream(), far.client.connection->stream()); });
   Outcome o = exchange(near.client, FakeMunge(cluster, kUser), far.server,
@@ -183,7 +183,7 @@ TEST_CASE("a credential that is passed on over another connection is refused") {
 
 TEST_CASE("a client's credential that comes back proves nothing") {
   Cluster cluster;
-  Ends ends = encrypted();
+  TlsEnds ends = encrypted();
   FakeMunge munge(cluster, kServer);  // both of one user
   std::thread mirror([&] {
     Connection &c = *ends.server.connection;

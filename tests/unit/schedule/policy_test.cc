@@ -11,19 +11,18 @@ using namespace ckpt::schedule;
 
 namespace {
 
-constexpr Ticks kSecond = kTicksPerSecond;
-
 struct Example {
   Workload w{2, {}, {}};
   Cluster cluster{{{"fast", 8, {{0, 5}, {0, 5}}}, {"slow", 8, {{0, 5}, {0, 5}}}}};
 
   // Class `on` has only 8 - n nodes in these seconds.
   void busy(ClassIndex on, Ticks begin, Ticks end, unsigned n = 8) {
-    REQUIRE(cluster.classes[on].calendar.reserve(begin * kSecond, end * kSecond, n));
+    REQUIRE(
+        cluster.classes[on].calendar.reserve(begin * kTicksPerSecond, end * kTicksPerSecond, n));
   }
   Plan plan(PolicyName name, Ticks fast, Ticks slow, const PolicyOptions &options = {}) {
     w.jobs.push_back({.nodes = 8});
-    w.run.insert(w.run.end(), {fast * kSecond, slow * kSecond});
+    w.run.insert(w.run.end(), {fast * kTicksPerSecond, slow * kTicksPerSecond});
     return Policy(name, options).plan(w, w.jobs.size() - 1, 0, cluster);
   }
 };
@@ -50,7 +49,7 @@ TEST_CASE("MCT does not start a job before one that was planned there earlier") 
   Example e;
   e.busy(1, 0, 1000);
   e.busy(0, 50, 80);
-  e.cluster.classes[0].last_start = 50 * kSecond;
+  e.cluster.classes[0].last_start = 50 * kTicksPerSecond;
   CHECK(text(e.plan(PolicyName::Mct, 20, 20)) == Text{"fast 80-100"});
 }
 
@@ -121,7 +120,8 @@ TEST_CASE("an overestimated cost makes the plan careful") {
   // 10 s of work, and 15 s for the restore.
   CHECK(text(e.plan(PolicyName::Mctb, 100, 200, careful)) == Text{"fast 100-200"});
   Policy policy(PolicyName::Mctb, careful);
-  CHECK(policy.planned_cost(e.w.jobs[0], e.cluster.classes[0].of).checkpoint == 15 * kSecond);
+  CHECK(policy.planned_cost(e.w.jobs[0], e.cluster.classes[0].of).checkpoint ==
+        15 * kTicksPerSecond);
 }
 
 TEST_CASE("WMCT runs a whole job in an idle interval, and moves only if that pays") {
@@ -148,7 +148,7 @@ TEST_CASE("readings of the paper: which intervals count, and how the last one is
   // The restore that step 7 adds was charged in the interval before.
   Plan charged = e.plan(PolicyName::Mctm, 100, 400);
   Plan printed = e.plan(PolicyName::Mctm, 100, 400, {.final_restore = false});
-  CHECK(charged.back().end - printed.back().end == 5 * kSecond);
+  CHECK(charged.back().end - printed.back().end == 5 * kTicksPerSecond);
   Example holes;
   holes.busy(1, 0, 10000);
   holes.busy(0, 60, 100);

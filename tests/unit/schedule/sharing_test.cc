@@ -21,8 +21,7 @@ using namespace ckpt::schedule;
 
 namespace {
 
-constexpr Ticks kSecond = kTicksPerSecond;
-constexpr Ticks kNow = 1'000 * kSecond;
+constexpr Ticks kNow = 1'000 * kTicksPerSecond;
 const Bandwidths kNode = {.core = 10, .cpu = 10, .memory = 20, .link = 10, .copy = 5};
 
 // 100 s alone, of which `memory` are in the stage Memory.
@@ -41,7 +40,7 @@ struct Scene {
     LiveJob j;
     j.id = id;
     j.job = {.submit = static_cast<Ticks>(id), .nodes = n};
-    j.run.assign(classes.size(), seconds * kSecond);
+    j.run.assign(classes.size(), seconds * kTicksPerSecond);
     jobs.push_back(j);
     return jobs.back();
   }
@@ -52,7 +51,7 @@ struct Scene {
     return j;
   }
   LiveJob &running(LiveJob &j, const std::string &node, Ticks since) {
-    j.running = {.on = 0, .since = kNow - since * kSecond, .nodes = {node}};
+    j.running = {.on = 0, .since = kNow - since * kTicksPerSecond, .nodes = {node}};
     return j;
   }
   Decisions decide() { return steer(kNow, classes, nodes, jobs, options); }
@@ -138,7 +137,7 @@ TEST_CASE("a job without figures, and one on nodes that are not shared, has a wh
   s.options.shared.clear();
   CHECK(starts(s.decide()) == "1 n1, 2 n2");
   s.options.shared = {kNode};
-  s.nodes[1].busy_until = kNow + 50 * kSecond;
+  s.nodes[1].busy_until = kNow + 50 * kTicksPerSecond;
   CHECK(starts(s.decide()) == "1 n1");
 }
 
@@ -149,7 +148,7 @@ TEST_CASE("no job joins a node that a job without figures has, also if both run 
   s.sharing(3, 100, 0, {.cores = 1});
   s.sharing(4, 100, 0, {.cores = 2});
   CHECK(starts(s.decide()) == "3 n2");
-  s.nodes[1].busy_until = kNow + 1'000 * kSecond;
+  s.nodes[1].busy_until = kNow + 1'000 * kTicksPerSecond;
   CHECK(starts(s.decide()) == "");
 }
 
@@ -160,7 +159,7 @@ TEST_CASE("no job joins a shared node if a job before it would then wait for the
   s.whole(3, 100, 2);
   s.sharing(4, 100, 0);
   CHECK(starts(s.decide()) == "4 n1");
-  s.jobs.back().run = {101 * kSecond};
+  s.jobs.back().run = {101 * kTicksPerSecond};
   CHECK(starts(s.decide()) == "");
 }
 
@@ -194,7 +193,7 @@ TEST_CASE("the restore of a job is no progress") {
   Decisions d = s.decide();
   REQUIRE(d.progress.size() == 2);
   CHECK(d.progress[0].done == doctest::Approx(0.5));
-  CHECK(d.progress[0].since == kNow + 3 * kSecond);
+  CHECK(d.progress[0].since == kNow + 3 * kTicksPerSecond);
 }
 
 TEST_CASE("a job that is slowed down is moved to an empty node, one of two") {
@@ -210,7 +209,7 @@ TEST_CASE("a job that is slowed down is moved to an empty node, one of two") {
   s.options.policy = PolicyName::Mctb;
   CHECK(s.decide().moves.empty());
   s.options.policy = PolicyName::Wmct;
-  s.options.requeue_delay = 200 * kSecond;
+  s.options.requeue_delay = 200 * kTicksPerSecond;
   CHECK(s.decide().moves.empty());
 }
 
@@ -336,7 +335,7 @@ class Run {
         real_[j.id] += static_cast<double>(seconds) / (pace.contains(j.id) ? pace[j.id] : 1) /
                        seconds_of(j.run[0]);
     std::erase_if(scene_.jobs, [&](const LiveJob &j) { return real_[j.id] >= 1; });
-    now_ += seconds * kSecond;
+    now_ += seconds * kTicksPerSecond;
   }
 
   std::mt19937 chance_;

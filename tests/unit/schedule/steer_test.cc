@@ -10,8 +10,7 @@ using namespace ckpt::schedule;
 
 namespace {
 
-constexpr Ticks kSecond = kTicksPerSecond;
-constexpr Ticks kNow = 1'000 * kSecond;
+constexpr Ticks kNow = 1'000 * kTicksPerSecond;
 
 struct Scene {
   std::vector<ResourceClass> classes = {{"fast", 2, {{0, 5}, {0, 5}}},
@@ -21,12 +20,15 @@ struct Scene {
   SteerOptions options;
 
   LiveJob &job(ckpt::u64 id, Ticks fast, Ticks slow, unsigned n = 1) {
-    jobs.push_back(
-        {id, {.submit = static_cast<Ticks>(id), .nodes = n}, {fast * kSecond, slow * kSecond}});
+    jobs.push_back({id,
+                    {.submit = static_cast<Ticks>(id), .nodes = n},
+                    {fast * kTicksPerSecond, slow * kTicksPerSecond}});
     return jobs.back();
   }
   Decisions decide() { return steer(kNow, classes, nodes, jobs, options); }
-  void busy(size_t node, Ticks seconds) { nodes[node].busy_until = kNow + seconds * kSecond; }
+  void busy(size_t node, Ticks seconds) {
+    nodes[node].busy_until = kNow + seconds * kTicksPerSecond;
+  }
 };
 
 }  // namespace
@@ -54,7 +56,7 @@ TEST_CASE("a job starts on slow nodes until fast ones are free, and is told when
   REQUIRE(d.starts.size() == 1);
   CHECK(d.starts[0].nodes == std::vector<std::string>{"s1"});
   REQUIRE(d.starts[0].until);
-  CHECK(*d.starts[0].until == kNow + 95 * kSecond);
+  CHECK(*d.starts[0].until == kNow + 95 * kTicksPerSecond);
   s.options.policy = PolicyName::Mct;
   CHECK(s.decide().starts.empty());
 }
@@ -62,7 +64,7 @@ TEST_CASE("a job starts on slow nodes until fast ones are free, and is told when
 TEST_CASE("a running job is moved when it has to leave, and stays if nothing is better") {
   Scene s;
   s.job(1, 100, 400).running = {
-      .on = 1, .since = kNow - 100 * kSecond, .until = kNow, .nodes = {"s1"}};
+      .on = 1, .since = kNow - 100 * kTicksPerSecond, .until = kNow, .nodes = {"s1"}};
   Decisions d = s.decide();
   REQUIRE(d.moves.size() == 1);
   CHECK(d.moves[0].done == doctest::Approx(0.25));
@@ -77,13 +79,13 @@ TEST_CASE("a running job is moved when it has to leave, and stays if nothing is 
 
 TEST_CASE("a running job is moved as soon as faster nodes are free for which no job waits") {
   Scene s;
-  s.job(1, 100, 400).running = {.on = 1, .since = kNow - 100 * kSecond, .nodes = {"s1"}};
+  s.job(1, 100, 400).running = {.on = 1, .since = kNow - 100 * kTicksPerSecond, .nodes = {"s1"}};
   REQUIRE(s.decide().moves.size() == 1);
   s.options.policy = PolicyName::Mct;
   CHECK(s.decide().moves.empty());
   s.options.policy = PolicyName::Mctbm;
   // The rest takes 300 s there, and 75 s here with a move of 230 s.
-  s.options.requeue_delay = 220 * kSecond;
+  s.options.requeue_delay = 220 * kTicksPerSecond;
   CHECK(s.decide().moves.size() == 0);
   s.options.requeue_delay = 0;
   s.job(2, 50, 1000, 2);
