@@ -30,9 +30,9 @@ def steered(cluster_of):  # noqa: F811
         cluster = cluster_of(nodes=tuple(features), features=features, lua=LUA.replace("GRACE = 120", f"GRACE = {grace}"), **more)
         log = cluster.folder / "schedd.out"
 
-        def daemon(*options, **of):
+        def daemon(*options, settle=1, **of):
             command = [BUILD / "tools" / "ckpt-schedd", "--classes=fast:1,slow:0.1", "--interval=1", f"--grace={grace}",
-                       "--requeue-delay=6", "--megabytes=10", *options]
+                       "--requeue-delay=6", "--megabytes=10", f"--settle={settle}", *options]
             p = subprocess.Popen([str(c) for c in command], env=cluster.env, stdin=subprocess.DEVNULL,
                                  stdout=log.open("a"), stderr=subprocess.STDOUT, **of)
             daemons.append(p)
@@ -110,7 +110,7 @@ def test_a_job_is_not_moved_before_its_script_has_started_the_program(steered):
     cluster, daemon = steered()
     other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=20")
     wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
-    daemon("--settle=15")
+    daemon(settle=15)
     job = cluster.submit("sleep 5; echo ready > began; trap 'exit 86' USR2; for i in $(seq 600); do sleep 0.1; done",
                          "--comment=ckpt:seconds=60,mb=10", "--requeue", "--cpus-per-task=2", "--mem=200")
     wait_for(lambda: cluster.state(job) == "RUNNING", "the job")
