@@ -98,6 +98,10 @@ enum class Op : u16 {
   EndTextureAt,  // {u8 1: a surface, u64 cell}
   // {u64 stream, u64 address, u64 value, u32 flags, u8 bytes of it, u8 1: wait for it}
   StreamValue,
+  // {u64 address, u64 bytes, for each piece of kAheadBytes its PieceHash, or none}: which pieces of
+  // the arena differ now, beside the program's work. In a frame CudaData for each piece: {u8 1: it
+  // differs, its bytes if so}
+  ReadChanged,
   Last,
 };
 
@@ -120,6 +124,8 @@ static_assert(sizeof(Box) == 72);
 
 // Bulk data travels in pieces of at most this size.
 inline constexpr u64 kPieceBytes = 1u << 20;
+// And of at most this size if only what has changed travels.
+inline constexpr u64 kAheadBytes = 256u << 10;
 // Threads of a program at a time.
 inline constexpr size_t kMaxLanes = 1024;
 // A part of device code.

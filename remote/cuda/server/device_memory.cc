@@ -7,17 +7,16 @@ namespace ckpt::remote::cuda {
 namespace {
 
 constexpr u64 kGranularity = 2u << 20;  // of physical memory, on today's devices
-constexpr u64 kMostBytes = 1ull << 46;
-
 bool is_part(u64 base, u64 bytes) {
-  return bytes != 0 && bytes <= kMostBytes && base % kGranularity == 0 && bytes % kGranularity == 0;
+  return bytes != 0 && base % kGranularity == 0 && bytes % kGranularity == 0;
 }
 
 }  // namespace
 
 CUresult DeviceMemory::reserve(u64 base, u64 bytes, u64 &got) {
   std::lock_guard lock(mutex_);
-  if (!mapped_.empty() || !is_part(base, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (!mapped_.empty() || !is_part(base, bytes) || bytes > kMostBytes)
+    return CUDA_ERROR_INVALID_VALUE;
   if (arena_ != 0) driver().cuMemAddressFree(arena_, arena_bytes_);
   arena_ = 0;
   CUdeviceptr p = 0;
@@ -35,7 +34,7 @@ CUresult DeviceMemory::reserve(u64 base, u64 bytes, u64 &got) {
 }
 
 bool DeviceMemory::in_arena(u64 base, u64 bytes) const {
-  return is_part(base, bytes) && base >= arena_ && base - arena_ <= arena_bytes_ &&
+  return is_part(base, bytes) && bytes <= kMostBytes && base >= arena_ && base - arena_ <= arena_bytes_ &&
          bytes <= arena_bytes_ - (base - arena_);
 }
 

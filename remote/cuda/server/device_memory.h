@@ -32,8 +32,16 @@ class DeviceMemory {
   bool holds(u64 address, u64 bytes) const;
   // Whether they are all in mapped parts of the arena.
   bool maps(u64 address, u64 bytes) const;
+  // Calls `use` if so; meanwhile no part is unmapped.
+  template <class Use>
+  CUresult while_mapped(u64 address, u64 bytes, Use use) const {
+    if (bytes > kMostBytes || address > UINT64_MAX - bytes) return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard lock(mutex_);
+    return maps_locked(address, bytes) ? use() : CUDA_ERROR_INVALID_VALUE;
+  }
 
  private:
+  static constexpr u64 kMostBytes = 1ull << 46;
   struct Placed {
     u64 bytes;
     u64 owner;

@@ -43,6 +43,7 @@ std::array<Handler, kOps> ops() {
   set(Op::MakeTextureAt, op_make_texture_at);
   set(Op::EndTextureAt, op_end_texture_at);
   set(Op::StreamValue, op_stream_value);
+  set(Op::ReadChanged, op_read_changed);
   return all;
 }
 
