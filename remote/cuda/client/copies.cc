@@ -9,7 +9,8 @@
 //   copies to the device that wait                 the server waits for them, before it makes the
 //                                                  thread's next call; the program need not, if its
 //                                                  other threads have no calls that must begin
-//                                                  meanwhile, and it shares no memory with a device
+//                                                  meanwhile, no host function is to run, and no
+//                                                  memory is shared with a device
 #include "remote/cuda/client/copies.h"
 
 #include <algorithm>
@@ -37,14 +38,15 @@ CUresult before_copy(u64 to, u64 from, u64 bytes, Order order) {
   return uses ? shared_memory().before_work(order.stream) : CUDA_SUCCESS;
 }
 
-// Whether the program learns nothing by a wait for what it has sent.
-bool need_not_wait() { return !shared_memory().any() && link().is_only_lane(); }
-
 CUresult after_copy(CUresult e, Order order) {
   return e == CUDA_SUCCESS && !order.async ? shared_memory().after_wait(order.stream) : e;
 }
 
 }  // namespace
+
+bool can_wait_there() {
+  return link().is_only_lane() && !link().expects_host_calls() && !shared_memory().any();
+}
 
 CUresult wait_for_host_functions(Order order) {
   if (!link().expects_host_calls()) return CUDA_SUCCESS;
@@ -62,7 +64,7 @@ CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
   if (CUresult e = wait_for_host_functions(order); e != CUDA_SUCCESS) return e;
   if (CUresult e = before_copy(to, 0, bytes, order); e != CUDA_SUCCESS) return e;
   bool certain = memory().holds(to, bytes) && can_send(order.stream);
-  bool one_way = certain && (order.async || need_not_wait());
+  bool one_way = certain && (order.async || can_wait_there());
   for (u64 at = 0; at < bytes; at += kPieceBytes) {
     u64 n = std::min(kPieceBytes, bytes - at);
     bool last = at + n == bytes;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/copies.h"
 #include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/graphs/graph_memory.h"
 #include "remote/cuda/client/host_memory.h"
@@ -71,7 +72,7 @@ CUresult host_attribute(const HostRange &r, CUpointer_attribute what, u64 p, voi
 }  // namespace
 
 CUresult settle(u64 context) {
-  if (!shared_memory().any() && link().is_only_lane() && !kernel_failed()) {
+  if (can_wait_there() && !kernel_failed()) {
     link().send(number(Op::Settle), context, {});
     return CUDA_SUCCESS;
   }
