@@ -36,7 +36,8 @@ int check(int result, const char *what) {
 }
 
 int tap(const std::string &name_space, const char *device) {
-  int space = check(::open(("/run/netns/" + name_space).c_str(), O_RDONLY | O_CLOEXEC), "namespace");
+  int space =
+      check(::open(("/run/netns/" + name_space).c_str(), O_RDONLY | O_CLOEXEC), "namespace");
   check(::setns(space, CLONE_NEWNET), "setns");
   ::close(space);
   int fd = check(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC), "/dev/net/tun");

@@ -17,7 +17,9 @@ template <class F>
 static double nanoseconds(int n, F f) {
   auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < n; i++) f(i);
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / n;
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start)
+             .count() /
+         n;
 }
 
 int main(int argc, char **argv) {

@@ -26,12 +26,22 @@ constexpr auto kLineNames = [] {
   return all;
 }();
 
-constexpr const char *kOpNames[] = {
-    "lane ended", "arena", "map memory", "unmap memory", "code", "load code", "find variable",
-    "kernel parameters", "launch", "write", "read", "copy", "fill", "write box", "read box",
-    "copy box", "host function", "settle", "idle", "mirror", "end mirror", "push", "fetch",
-    "make array", "make texture", "end texture", "link", "make texture at", "end texture at",
-    "value in stream", "read changed"};
+constexpr const char *kOpNames[] = {"lane ended",     "arena",
+                                    "map memory",     "unmap memory",
+                                    "code",           "load code",
+                                    "find variable",  "kernel parameters",
+                                    "launch",         "write",
+                                    "read",           "copy",
+                                    "fill",           "write box",
+                                    "read box",       "copy box",
+                                    "host function",  "settle",
+                                    "idle",           "mirror",
+                                    "end mirror",     "push",
+                                    "fetch",          "make array",
+                                    "make texture",   "end texture",
+                                    "link",           "make texture at",
+                                    "end texture at", "value in stream",
+                                    "read changed"};
 static_assert(std::size(kOpNames) == static_cast<size_t>(Op::Last) - kFirst);
 
 // The call came first, so that the program's own environment is meant.
@@ -50,9 +60,10 @@ std::string as_json(CallCounts &c) {
     waited += fmt::format("{}\"{}\": {}", sum > 0 ? ", " : "", name_of_call(op), n);
     sum += n;
   }
-  return fmt::format("{{\"calls\": {}, \"one_way\": {}, \"batches\": {}, \"waited\": {}, "
-                     "\"waited_for\": {{{}}}}}\n",
-                     gate().entered().count, c.one_way.load(), c.batches.load(), sum, waited);
+  return fmt::format(
+      "{{\"calls\": {}, \"one_way\": {}, \"batches\": {}, \"waited\": {}, "
+      "\"waited_for\": {{{}}}}}\n",
+      gate().entered().count, c.one_way.load(), c.batches.load(), sum, waited);
 }
 
 [[gnu::destructor]] void write_counts() {

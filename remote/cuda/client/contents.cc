@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "remote/cuda/client/arrays.h"
-#include "remote/cuda/client/copies_ahead.h"
 #include "remote/cuda/client/copies.h"
+#include "remote/cuda/client/copies_ahead.h"
 #include "remote/cuda/client/memory.h"
 
 namespace ckpt::remote::cuda {
@@ -67,7 +67,8 @@ class Slots {
 };
 
 CUresult read_memory(const Range &r, const Link::TakeData &take) {
-  if (auto read = copies_ahead().read({r.address, r.bytes, r.context, 0, false}, take)) return *read;
+  if (auto read = copies_ahead().read({r.address, r.bytes, r.context, 0, false}, take))
+    return *read;
   Writer w;
   w.put(r.address).put(r.bytes).put(u64{0});
   return link().ask(number(Op::Read), r.context, {w.bytes()}, take);

@@ -7,10 +7,11 @@
 // sends the pieces with another hash. The last request is made when the devices are idle, so the
 // contents are then those of the device, whatever ran between two rounds.
 //
-// Example: a program has 1 GiB, of which its kernels write 100 MiB. The first round moves 1 GiB while
-// it runs, the second one 100 MiB; and so does the checkpoint, while the program waits.
+// Example: a program has 1 GiB, of which its kernels write 100 MiB. The first round moves 1 GiB
+// while it runs, the second one 100 MiB; and so does the checkpoint, while the program waits.
 //
-// A request of the rounds is for 1 MiB, so that calls of the program never wait for long behind one.
+// A request of the rounds is for 1 MiB, so that calls of the program never wait for long behind
+// one.
 #include "remote/cuda/client/copies_ahead.h"
 
 #include <algorithm>
@@ -23,8 +24,8 @@ namespace {
 
 constexpr u64 kRequestBytes = 4 * kAheadBytes;
 
-// Asks for `bytes` bytes at `address`; take(piece, bytes) gets those that have changed, and no bytes
-// for the others.
+// Asks for `bytes` bytes at `address`; take(piece, bytes) gets those that have changed, and no
+// bytes for the others.
 template <class Take>
 CUresult ask_for_changed(u64 context, u64 address, u64 bytes, std::span<const PieceHash> known,
                          Take take) {
@@ -87,11 +88,14 @@ CopiesAhead::Round CopiesAhead::copy_once(u64 most, const Stop &stop) {
   for (const Memory::Block &b : memory().blocks()) {
     if (b.excluded || b.context == 0 || b.bytes > most - round.wanted) continue;
     Copy copy;
-    if (auto found = before.find(b.base);
-        found != before.end() && found->second.bytes == b.bytes && found->second.context == b.context)
+    if (auto found = before.find(b.base); found != before.end() && found->second.bytes == b.bytes &&
+                                          found->second.context == b.context)
       copy = std::move(found->second);
     else
-      copy = {b.bytes, b.context, std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[b.bytes]), {}};
+      copy = {b.bytes,
+              b.context,
+              std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[b.bytes]),
+              {}};
     if (!copy.memory) continue;
     // The program may have freed it meanwhile.
     if (!update(b.base, copy, round, stop)) continue;
@@ -120,13 +124,13 @@ std::optional<CUresult> CopiesAhead::read(const Memory::Block &block, const Take
   Copy copy = std::move(found->second);
   copies_.erase(found);
   if (copy.bytes != block.bytes || copy.context != block.context) return {};
-  return ask_for_changed(copy.context, block.base, copy.bytes, copy.hashes,
-                         [&](u64 piece, ByteView changed) -> Result<> {
-                           u64 at = piece * kAheadBytes;
-                           if (!changed.empty()) return take(changed);
-                           return take(view(copy.memory.get() + at,
-                                            std::min(kAheadBytes, copy.bytes - at)));
-                         });
+  return ask_for_changed(
+      copy.context, block.base, copy.bytes, copy.hashes,
+      [&](u64 piece, ByteView changed) -> Result<> {
+        u64 at = piece * kAheadBytes;
+        if (!changed.empty()) return take(changed);
+        return take(view(copy.memory.get() + at, std::min(kAheadBytes, copy.bytes - at)));
+      });
 }
 
 }  // namespace ckpt::remote::cuda

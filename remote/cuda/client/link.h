@@ -53,8 +53,9 @@ class Link {
 
   // One way: whether it failed is known by the next synchronising call.
   void send(u16 op, u64 context, Parts arguments);
-  // Whether only this thread of the program has ever made calls of the device. Then a call that waits
-  // for the device there can go one way: no other thread can have work that must begin meanwhile.
+  // Whether only this thread of the program has ever made calls of the device. Then a call that
+  // waits for the device there can go one way: no other thread can have work that must begin
+  // meanwhile.
   bool is_only_lane();
   void count_program_lane() { program_lanes_++; }
   // Waits for the reply. `data`: where the bytes of frames CudaData go, which must be as many.

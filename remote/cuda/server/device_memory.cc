@@ -34,8 +34,8 @@ CUresult DeviceMemory::reserve(u64 base, u64 bytes, u64 &got) {
 }
 
 bool DeviceMemory::in_arena(u64 base, u64 bytes) const {
-  return is_part(base, bytes) && bytes <= kMostBytes && base >= arena_ && base - arena_ <= arena_bytes_ &&
-         bytes <= arena_bytes_ - (base - arena_);
+  return is_part(base, bytes) && bytes <= kMostBytes && base >= arena_ &&
+         base - arena_ <= arena_bytes_ && bytes <= arena_bytes_ - (base - arena_);
 }
 
 CUresult DeviceMemory::map_physical(u64 base, u64 bytes, CUdevice device) {

@@ -30,8 +30,8 @@ CUresult op_read_changed(Call &c) {
     });
     if (e != CUDA_SUCCESS) return e;
     PieceHash now = hash_of(into);
-    bool changed = hashes.empty() ||
-                   std::memcmp(&now, hashes.data() + i * sizeof now, sizeof now) != 0;
+    bool changed =
+        hashes.empty() || std::memcmp(&now, hashes.data() + i * sizeof now, sizeof now) != 0;
     frame[0] = std::byte{changed};
     c.server.send_data(c.header, ByteView(frame).first(changed ? frame.size() : 1));
   }

@@ -8,14 +8,14 @@
 //
 //   molecular_dynamics [STEPS [CELLS [REPORT [MIB]]]]
 //
-// 4 × CELLS³ atoms. Prints "step N" and the energy every REPORT steps, and reads it from the device
-// only then. Makes as many steps as the file "steps" says, or all. MIB: device memory that it fills
+// 4 × CELLS³ atoms. Prints "step N" and the energy every REPORT steps, and reads them and the positions
+// from the device only then. Makes as many steps as the file "steps" says, or all. MIB: device memory that it fills
 // and checks at the end besides.
 #include <cstring>
 
 #include "wanted_steps.h"
 
-constexpr double kDensity = 0.8442, kTemperature = 1.44, kCutoff = 2.5, kTimeStep = 0.004;
+constexpr double kDensity = 0.8442, kTemperature = 1.44, kCutoff = 2.5, kTimeStep = 0.002;
 constexpr int kThreads = 64;
 
 struct Vector {
@@ -218,8 +218,10 @@ int main(int argc, char **argv) {
     device.step();
     if (s % report != 0 && s != steps) continue;
     Energies e = device.energies();
-    CHECK(std::fabs(e.kinetic + e.potential - all) < 2e-3 * n);
+    CHECK(std::fabs(e.kinetic + e.potential - all) < 1e-3 * n);
     CHECK(std::fabs(e.momentum.x) + std::fabs(e.momentum.y) + std::fabs(e.momentum.z) < 1e-9 * n);
+    for (const Vector &v : device.positions())
+      for (double d : {v.x, v.y, v.z}) CHECK(d >= 0 && d <= fluid.box);
     std::printf("step %d energy %.6f temperature %.4f\n", s, (e.kinetic + e.potential) / n,
                 e.kinetic / n * 2 / 3);
     std::fflush(stdout);
