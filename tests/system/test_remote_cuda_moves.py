@@ -415,7 +415,7 @@ def test_what_was_written_after_a_copy_ahead_is_found(nodes):
 
 def test_a_suspend_that_is_cancelled_ends_its_copies_ahead(nodes):
     """The program runs on, and can be suspended at once."""
-    moved = Moved(nodes, source="remote_ahead.cu", steps=(3, 200))
+    moved = Moved(nodes, source="remote_ahead.cu", steps=(3, 40))
     dump = nodes.ckpt.start("ckpt-dump", ["--suspend", "--copy-ahead=100", str(moved.job.pid)])
     time.sleep(0.1)
     os.kill(dump.pid, signal.SIGKILL)
