@@ -114,6 +114,8 @@ enum class Type : u16 {
                     // are in that file; kZeros: nowhere, all are zero
   Prepare = 63,     // {u64 bytes}: before Quiesce: take at most so much host memory for contents
                     // already; answered by Ok. Older agents refuse it
+  CopyAhead = 64,   // {u32 rounds}: before Quiesce: copy contents while the program runs; answered
+                    // by Ok. Older agents refuse it
 
   // To a session keeper.
   ProxyWanted =

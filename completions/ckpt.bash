@@ -174,10 +174,11 @@ _ckpt_dump() {
     --job) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --memory) _ckpt_words '128 1024 4096' ;;
     --prepare) _ckpt_words '0 2048 16384' ;;
+    --copy-ahead) _ckpt_words '0 1 3' ;;
     --timeout) _ckpt_words '10 60 300 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --timeout --suspend --to --all --user --job --json --quiet --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --suspend --to --all --user --job --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi

@@ -61,6 +61,7 @@ complete -c ckpt-dump -l key-file -r -F -d 'encrypt the image with the key in th
 complete -c ckpt-dump -l shared-key -d 'accept a key file that other users can read'
 complete -c ckpt-dump -l memory -x -d 'MiB of the program\'s data that may wait in memory for the disk'
 complete -c ckpt-dump -l prepare -x -d 'MiB of host memory to take for device memory before the program is paused'
+complete -c ckpt-dump -l copy-ahead -x -d 'rounds in which contents of remote CUDA devices are copied while the program runs'
 complete -c ckpt-dump -l timeout -x -d 'seconds to wait for running kernels'
 complete -c ckpt-dump -l suspend -d 'write no image: make the program release its devices until it is resumed'
 complete -c ckpt-dump -l to -x -a '(__fish_complete_directories)' -d 'with --suspend: the folder for the contents of device memory'

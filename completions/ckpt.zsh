@@ -71,6 +71,7 @@ _ckpt-dump() {
     '--shared-key[accept a key file that other users can read]' \
     '--memory=[MiB of the program'\''s data that may wait in memory for the disk]:MIB: ' \
     '--prepare=[MiB of host memory to take for device memory before the program is paused]:MIB: ' \
+    '--copy-ahead=[rounds in which contents of remote CUDA devices are copied while the program runs]:ROUNDS: ' \
     '--timeout=[seconds to wait for running kernels]:SECONDS: ' \
     '--suspend[write no image\: make the program release its devices until it is resumed]' \
     '--to=[with --suspend\: the folder for the contents of device memory]:FOLDER:_directories' \

@@ -13,6 +13,11 @@ Result<> Channel::send(protocol::Type type, const Writer &body, std::span<const 
   return send_message(fd(), static_cast<u16>(type), body.bytes(), fds);
 }
 
+bool Channel::hung_up() const {
+  pollfd p{socket_.get(), POLLRDHUP, 0};
+  return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP)) != 0;
+}
+
 Result<std::optional<Incoming>> Channel::receive() const {
   CKPT_CHECK(wait_readable(fd()));
   std::scoped_lock lock(fork_gate());

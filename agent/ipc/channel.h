@@ -38,6 +38,8 @@ class Channel {
   int fd() const { return socket_.get(); }
   void hang_up() { socket_.close(); }
   Result<> send(protocol::Type type, const Writer &body = {}, std::span<const int> fds = {}) const;
+  // Whether the peer has closed its end. Does not wait.
+  bool hung_up() const;
   // Waits for a message without a time limit. No value: the peer hung up.
   Result<std::optional<Incoming>> receive() const;
   // The answer to a request. Failed and a hang-up are errors.

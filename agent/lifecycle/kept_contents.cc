@@ -3,6 +3,7 @@
 // The functions of Lifecycle that keep the contents of devices in a store of this process.
 #include "agent/lifecycle/lifecycle.h"
 #include "agent/transfer/store_io.h"
+#include "common/base/available_memory.h"
 
 namespace ckpt::agent {
 namespace {
@@ -26,6 +27,17 @@ void Lifecycle::prepare(u64 most) {
   if (!store || store->direct() == nullptr) return;
   populate_first(*store->direct(), most);
   prepared_.emplace(std::move(*store));
+}
+
+// The copies take as much memory as the contents will take again; and something is left.
+void Lifecycle::copy_ahead(u32 rounds, const std::function<bool()> &stop) {
+  std::vector<Participant *> all = participants_();
+  for (Participant *p : all) p->copy_ahead(rounds, available_memory() / 3 / all.size(), stop);
+}
+
+void Lifecycle::drop_prepared() {
+  prepared_.reset();
+  for (Participant *p : participants_()) p->drop_ahead();
 }
 
 Result<> Lifecycle::create_store() {

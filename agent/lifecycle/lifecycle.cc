@@ -303,7 +303,7 @@ void Lifecycle::finish(Verdict verdict) {
   devices_lost_ = false;
   members_.clear();
   store_.reset();
-  prepared_.reset();
+  drop_prepared();
   state_ = State::Running;
   barrier.open();
   callbacks.after(verdict.code < 0 ? CKPT_FAILED : static_cast<ckpt_outcome>(verdict.code));

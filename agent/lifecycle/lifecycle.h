@@ -50,7 +50,9 @@ class Lifecycle {
   // Allocates at most `most` bytes of host memory for the contents while the program still runs, so
   // that the copies need not wait for it. finish(), undo() and drop_prepared() free it.
   void prepare(u64 most);
-  void drop_prepared() { prepared_.reset(); }
+  // Participant::copy_ahead(). finish(), undo() and drop_prepared() free the copies.
+  void copy_ahead(u32 rounds, const std::function<bool()> &stop);
+  void drop_prepared();
   Result<> quiesce(std::chrono::milliseconds timeout);
   // For how long quiesce() waited: for "callbacks", and for each participant by its name.
   struct Wait {

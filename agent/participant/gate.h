@@ -52,6 +52,8 @@ class Gate {
   }
   // Whether the current call of this thread is not nested in another one.
   bool outermost() const { return depth_ == 1; }
+  // Whether this thread is in a call.
+  bool within() const { return depth_ > 0; }
   bool closing() const { return closed_.load(std::memory_order_relaxed); }
 
   // Leaves the gate while `f` runs, so that a whole checkpoint may take place meanwhile.

@@ -159,6 +159,11 @@ class Participant {
   virtual void remarks(std::vector<std::string> &) {}
   // Appends the names of the devices that the process uses. Changes nothing.
   virtual void devices(std::vector<std::string> &) {}
+  // While the program runs: copies at most `most` bytes of contents, in at most `rounds` rounds, so
+  // that save() has to fetch only what has changed. May do nothing. Ends soon if stop() is true.
+  // What save() does not take is dropped by drop_ahead().
+  virtual void copy_ahead(u32, u64, const std::function<bool()> &) {}
+  virtual void drop_ahead() {}
   // Closes the gate, so that new calls wait. Returns when no call is inside and the devices are
   // idle, or fails at the deadline (the agent then calls resume()).
   virtual Result<> quiesce(std::chrono::steady_clock::time_point deadline) = 0;

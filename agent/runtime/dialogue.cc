@@ -53,6 +53,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::LossWanted, "LossWanted", {}, &Dialogue::loss},
     {Type::CallbacksWanted, "CallbacksWanted", State::Running, &Dialogue::callbacks},
     {Type::Prepare, "Prepare", State::Running, &Dialogue::prepare},
+    {Type::CopyAhead, "CopyAhead", State::Running, &Dialogue::copy_ahead},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
     {Type::WaitsWanted, "WaitsWanted", State::Quiesced, &Dialogue::waits},
     {Type::ContentsReadable, "ContentsReadable", State::Quiesced, &Dialogue::contents_readable},
@@ -169,6 +170,14 @@ void Dialogue::prepare(Incoming &request) {
   u64 bytes = in.get<u64>();
   if (!in.done()) return malformed("Prepare");
   lifecycle_.prepare(bytes);
+  answer({});
+}
+
+void Dialogue::copy_ahead(Incoming &request) {
+  Reader in = request.reader();
+  u32 rounds = in.get<u32>();
+  if (!in.done()) return malformed("CopyAhead");
+  lifecycle_.copy_ahead(rounds, [this] { return tool_.hung_up(); });
   answer({});
 }
 

@@ -41,6 +41,7 @@ class Dialogue {
   void answer_waits(const std::vector<Lifecycle::Wait> &waits);
   void answer_reasons(const std::vector<std::string> &sentences);
   void prepare(Incoming &request);
+  void copy_ahead(Incoming &request);
   void quiesce(Incoming &request);
   void contents_readable(Incoming &request);
   void waits(Incoming &request);

@@ -103,6 +103,10 @@ enum class Op : u16 {
   MapMemory,    // {u64 base, u64 bytes, u64 number}: the physical memory behind a part of the arena
   UnmapMemory,  // {u64 base, u64 bytes}: all that MapMemory has put there
   SetAccess,    // {u64 base, u64 bytes, i32 device, u32 CUmemAccess_flags}: of such memory
+  // {u64 address, u64 bytes, for each piece of kAheadBytes its PieceHash, or none}: which pieces of
+  // the arena differ now, beside the program's work. In a frame CudaData for each piece: {u8 1: it
+  // differs, its bytes if so}
+  ReadChanged,
   Last,
 };
 
@@ -125,6 +129,8 @@ static_assert(sizeof(Box) == 72);
 
 // Bulk data travels in pieces of at most this size.
 inline constexpr u64 kPieceBytes = 1u << 20;
+// And of at most this size if only what has changed travels.
+inline constexpr u64 kAheadBytes = 256u << 10;
 // Threads of a program at a time.
 inline constexpr size_t kMaxLanes = 1024;
 // A part of device code.

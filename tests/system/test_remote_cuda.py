@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA devices of other nodes: programs of tests/programs/cuda natively, and through ckpt-devd, verdict
 for verdict. The device is the software device."""
+import json
 import os
 import random
 import signal
@@ -84,6 +85,30 @@ def test_virtual_memory_management_answers_as_natively(nodes):
     """Aliases, partial unmaps, access, memory without a handle or without a mapping."""
     same_as_natively(nodes, "remote_mappings.cu")
     same_as_natively(nodes, "remote_mappings.cu", 12, random.randrange(1 << 30), host=nodes.server.tls)
+
+
+def test_only_the_server_waits_for_calls_of_a_single_thread(nodes):
+    """Calls of a program with two threads wait themselves, as one thread may have what the other one's wait needs."""
+    counts = []
+    for threads in (1, 2):
+        file = nodes.ckpt.folder / f"counts{threads}"
+        nodes.ckpt.env["CKPT_REMOTE_COUNTS"] = str(file)
+        same_as_natively(nodes, "remote_waits.cu", threads)
+        counts.append(json.loads(file.read_text()))
+    alone, beside = (c["waited_for"] for c in counts)
+    assert "write" not in alone and "copy" not in alone, alone
+    assert alone["settle"] == 1, alone  # behind a host function
+    assert beside["write"] >= 5 and beside["settle"] >= 5 and "copy" not in beside, beside
+    assert counts[0]["calls"] > counts[0]["waited"] + counts[0]["one_way"] > 0
+
+
+def test_a_fifth_of_a_program_s_calls_wait_at_most(nodes):
+    """Molecular dynamics that read their energies at each fifth step."""
+    nodes.ckpt.env["CKPT_REMOTE_COUNTS"] = str(nodes.ckpt.folder / "counts")
+    same_as_natively(nodes, "molecular_dynamics.cu", 60, 3, 5)
+    counts = json.loads((nodes.ckpt.folder / "counts").read_text())
+    assert counts["waited"] <= counts["calls"] / 5, counts
+    assert counts["batches"] < counts["one_way"], counts
 
 
 def test_memory_of_host_and_device_answers_as_natively(nodes):

@@ -28,13 +28,14 @@ def nodes(ckpt, make):  # noqa: F811
 class Moved:
     """remote_moves.cu, or another program that makes as many steps as it may."""
 
-    def __init__(self, nodes, *arguments, flags=(), source="remote_moves.cu", steps=(10,), device=None):
+    def __init__(self, nodes, *arguments, flags=(), source="remote_moves.cu", steps=(10,), device=None,
+                 first="step 1\n"):
         self.nodes = nodes
         self.steps = 0
         self.limit = nodes.ckpt.folder / "steps"
         self.allow(1)
         self.job = nodes.start(source, *steps, *arguments, device=device or nodes.device(), flags=flags)
-        self.job.wait_text("step 1\n")
+        self.job.wait_text(first)
 
     def allow(self, steps):
         self.steps = steps
@@ -85,6 +86,16 @@ def test_a_running_program_moves_to_its_own_node_and_back(nodes):
     assert len(nodes.drivers()) == 1 and moved.job.program() == program
     assert [command(p) for p in servers_here(moved.job)] == ["ckpt-remote-proxy"]
     moved.finish()
+
+
+def test_molecular_dynamics_have_the_same_result_with_a_move(nodes):
+    """The program checks energy and momentum; its checksum is of all positions."""
+    code, expected = nodes.natively("molecular_dynamics.cu", 12, 3, 3)
+    assert code == 0, expected
+    moved = Moved(nodes, 3, 3, source="molecular_dynamics.cu", steps=(12,), first="step 3 ")
+    moved.move("cuda:1")
+    moved.finish()
+    assert moved.job.text == expected
 
 
 def test_graphs_and_an_open_recording_move(nodes):
@@ -437,6 +448,30 @@ def test_a_suspend_that_fails_leaves_the_program_on_its_server(nodes):
     assert suspend.wait() != 0 and "lost" in suspend.error_text
     moved.limit.unlink()
     assert moved.job.wait() == 1 and "the CUDA device is lost" in moved.job.error_text
+
+
+def test_what_was_written_after_a_copy_ahead_is_found(nodes):
+    """Kernels go on to write while copies are made; some memory is freed and made meanwhile."""
+    moved = Moved(nodes, source="remote_ahead.cu", steps=(9,))
+    for device in ("cuda:1", nodes.device(nodes.server.tls)):
+        r = nodes.server.call("ckpt-dump", "--suspend", "--copy-ahead=3", "--verbose", moved.job.pid)
+        assert r.returncode == 0, r.stderr
+        moved.resume(device)
+        moved.step()
+    nodes.ckpt.dump(moved.job.pid, "image", "--copy-ahead=2")
+    assert moved.job.wait() == 85
+    moved.finish(nodes.ckpt.restore("image", "--device", "cuda:0"))
+
+
+def test_a_suspend_that_is_cancelled_ends_its_copies_ahead(nodes):
+    """The program runs on, and can be suspended at once."""
+    moved = Moved(nodes, source="remote_ahead.cu", steps=(3, 40))
+    dump = nodes.ckpt.start("ckpt-dump", ["--suspend", "--copy-ahead=100", str(moved.job.pid)])
+    time.sleep(0.1)
+    os.kill(dump.pid, signal.SIGKILL)
+    dump.wait()
+    moved.move("cuda:1")
+    moved.finish()
 
 
 def drivers_of(server):

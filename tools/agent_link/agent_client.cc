@@ -149,6 +149,10 @@ bool AgentClient::prepare(u64 bytes) {
   return ask(Type::Prepare, Writer().put(bytes), {}, kPrepareTimeout, Type::Ok).has_value();
 }
 
+bool AgentClient::copy_ahead(u32 rounds) {
+  return ask(Type::CopyAhead, Writer().put(rounds), {}, {}, Type::Ok).has_value();
+}
+
 Result<> AgentClient::begin_save(const StagingSlots &staging) {
   int fd = staging.fd();
   return send(Type::Save, Writer().put(StagingSlots::kSlots).put(StagingSlots::kSlotBytes),

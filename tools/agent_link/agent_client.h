@@ -57,6 +57,8 @@ class AgentClient {
   // Before quiesce(): at most `bytes` bytes of host memory are taken for contents already. False:
   // the agent is of an earlier version.
   bool prepare(u64 bytes);
+  // Before quiesce(): contents are copied while the program runs. False: as for prepare().
+  bool copy_ahead(u32 rounds);
   // Sends the request alone; save_agent() and load_agent() exchange the contents.
   Result<> begin_save(const StagingSlots &staging);
   Result<> begin_load(const StagingSlots &staging);

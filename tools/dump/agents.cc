@@ -102,6 +102,14 @@ Result<> Agents::prepare(u64 bytes) {
   });
 }
 
+Result<> Agents::copy_ahead(u32 rounds) {
+  if (rounds == 0) return {};
+  return for_each([rounds](Agent &a, u32) -> Result<> {
+    (void)a.client.copy_ahead(rounds);
+    return {};
+  });
+}
+
 Result<> Agents::write_kept(storage::ImageWriter &image) {
   for (const auto &a : all_) CKPT_CHECK(tools::write_kept(a->saved, image));
   return {};

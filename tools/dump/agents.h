@@ -33,6 +33,8 @@ class Agents {
   std::set<pid_t> with_callbacks();
   // Host memory for contents, while the program still runs; at most `bytes` bytes in each agent.
   Result<> prepare(u64 bytes);
+  // Contents that can be copied while the program still runs, in at most so many rounds.
+  Result<> copy_ahead(u32 rounds);
   // These three run in all agents in parallel and return the first failure, which undo() then
   // undoes.
   Result<> quiesce(std::chrono::milliseconds timeout);

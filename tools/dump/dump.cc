@@ -113,6 +113,7 @@ Result<> Dump::checkpoint() {
   // Host memory for the contents of device memory, while the program still runs.
   phases_.begin("prepare");
   CKPT_CHECK(agents_.prepare(options_.prepare_bytes));
+  CKPT_CHECK(agents_.copy_ahead(options_.rounds_ahead));
   // New device calls wait at the gate, and submitted work finishes.
   phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();

@@ -37,6 +37,7 @@ struct DumpOptions {
   std::string parent;               // the image that this one is an increment on; "": none
   std::optional<unsigned> keep;     // how many images of the chain to keep afterwards
   std::optional<storage::Key> key;  // encrypts the image
+  u32 rounds_ahead = 0;             // of copies while the program runs
   u64 prepare_bytes = 0;            // host memory that is taken before the program is paused
   std::optional<u64> memory_mib;    // limit of the data that waits in memory for the disk
   // The program has requested the checkpoint itself: it receives the outcome only when the image is

@@ -293,6 +293,7 @@ Result<int> run(Options &o) {
   if (!o.job.folder.empty() && !o.job.connection) return run_job(o);
   o.suspend.pid = o.dump.pid = *o.pid;
   o.suspend.timeout_seconds = o.dump.timeout_seconds;
+  o.suspend.rounds_ahead = o.dump.rounds_ahead;
   o.suspend.prepare_bytes = o.dump.prepare_bytes = o.prepare_mib << 20;
   if (o.job.connection) return run_job_member(o);
   return o.suspend_program ? run_suspend(o) : run_dump(o);
@@ -327,6 +328,9 @@ void add_options(CommandLine &line, Options &o) {
   line.option("--prepare=MIB", o.prepare_mib,
               "MiB of host memory to take for device memory before the program is paused")
       .range(0, 1 << 24);
+  line.option("--copy-ahead=ROUNDS", d.rounds_ahead,
+              "rounds in which contents of remote CUDA devices are copied while the program runs")
+      .range(0, 100);
   line.option("--timeout=SECONDS", d.timeout_seconds, "seconds to wait for running kernels")
       .range(1, 86400);
   Option suspend =

@@ -36,6 +36,8 @@ Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
   CKPT_CHECK(check_agents(agents));
   phases.begin("prepare");
   if (folder.empty()) CKPT_CHECK(agents.prepare(options.prepare_bytes));
+  phases.begin("copy ahead");
+  CKPT_CHECK(agents.copy_ahead(options.rounds_ahead));
   phases.begin("quiesce");
   Phases::Clock::time_point paused = Phases::Clock::now();
   CKPT_CHECK(agents.quiesce(std::chrono::seconds(options.timeout_seconds)));

@@ -17,6 +17,7 @@ struct SuspendOptions {
   pid_t pid = 0;
   std::string folder;  // for the contents of device memory; "": host memory
   int timeout_seconds = 60;
+  u32 rounds_ahead = 0;                       // of copies while the program runs
   u64 prepare_bytes = protocol::kAheadBytes;  // host memory that is taken before the program waits
 };
 

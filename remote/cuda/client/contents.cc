@@ -5,6 +5,7 @@
 
 #include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/copies.h"
+#include "remote/cuda/client/copies_ahead.h"
 #include "remote/cuda/client/copy_windows.h"
 #include "remote/cuda/client/memory.h"
 
@@ -69,6 +70,8 @@ class Slots {
 };
 
 CUresult read_memory(const Range &r, const Link::TakeData &take) {
+  if (auto read = copies_ahead().read({r.address, r.bytes, r.context, 0, false}, take))
+    return *read;
   Writer w;
   w.put(r.address).put(r.bytes).put(u64{0});
   return link().ask(number(Op::Read), r.context, {w.bytes()}, take);
@@ -138,8 +141,11 @@ Result<> wait_for_writes() {
 Result<> save_contents(agent::Sink &sink) {
   CopyWindows windows;
   CKPT_CHECK(windows.open());
-  for (const Range &r : ranges(windows)) CKPT_CHECK(save_range(r, sink));
-  return {};
+  Result<> saved;
+  for (const Range &r : ranges(windows))
+    if (saved) saved = save_range(r, sink);
+  copies_ahead().drop();  // CRIU would save them, too
+  return saved;
 }
 
 Result<> load_contents(agent::Source &source) {

@@ -3,6 +3,14 @@
 // The program's bytes are read when a copy is enqueued, as the driver reads pageable memory. A
 // program could notice only if something that it has enqueued before writes to these bytes: a host
 // function, so a copy waits for those. Copies to the program's memory are waited for.
+//
+// Which copies need no wait of the program (CUDA driver API, "API synchronization behavior"):
+//   fills of device memory, and copies within it   none of the host at all
+//   copies to the device that wait                 the server waits for them, before it makes the
+//                                                  thread's next call; the program need not, if its
+//                                                  other threads have no calls that must begin
+//                                                  meanwhile, no host function is to run, and no
+//                                                  memory is shared with a device
 #include "remote/cuda/client/copies.h"
 
 #include <algorithm>
@@ -15,7 +23,7 @@ namespace {
 
 CUresult send_piece(u64 to, ByteView bytes, Order order, bool one_way) {
   Writer w;
-  w.put(to).put(order.stream).put(u8{one_way || order.async});
+  w.put(to).put(order.stream).put(u8{order.async});
   Link::Parts parts{w.bytes(), bytes};
   u16 op = number(Op::Write);
   if (!one_way) return note_error(link().ask(op, current_context(), parts));
@@ -36,6 +44,10 @@ CUresult after_copy(CUresult e, Order order) {
 
 }  // namespace
 
+bool can_wait_there() {
+  return link().is_only_lane() && !link().expects_host_calls() && !shared_memory().any();
+}
+
 CUresult wait_for_host_functions(Order order) {
   if (!link().expects_host_calls()) return CUDA_SUCCESS;
   return entry_cuStreamSynchronize(reinterpret_cast<CUstream>(order.stream));
@@ -52,11 +64,13 @@ CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
   if (CUresult e = wait_for_host_functions(order); e != CUDA_SUCCESS) return e;
   if (CUresult e = before_copy(to, 0, bytes, order); e != CUDA_SUCCESS) return e;
   bool certain = memory().holds(to, bytes) && can_send(order.stream);
+  bool one_way = certain && (order.async || can_wait_there());
   for (u64 at = 0; at < bytes; at += kPieceBytes) {
     u64 n = std::min(kPieceBytes, bytes - at);
     bool last = at + n == bytes;
-    CUresult e = send_piece(to + at, view(static_cast<const std::byte *>(from) + at, n), order,
-                            certain && (order.async || !last));
+    Order this_one{order.stream, order.async || (certain && !last)};
+    CUresult e = send_piece(to + at, view(static_cast<const std::byte *>(from) + at, n), this_one,
+                            one_way || this_one.async);
     if (e != CUDA_SUCCESS) return e;
   }
   return after_copy(CUDA_SUCCESS, order);
@@ -84,10 +98,10 @@ CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order) {
   if (is_capturing(order.stream)) return capture_copy(order.stream, !order.async, to, from, bytes);
   if (CUresult e = before_copy(to, from, bytes, order); e != CUDA_SUCCESS) return e;
   Writer w;
-  w.put(to).put(from).put(bytes).put(order.stream).put(u8{order.async});
+  bool waits = !order.async && shared_memory().any();
+  w.put(to).put(from).put(bytes).put(order.stream).put(u8{!waits});
   bool certain = memory().holds(to, bytes) && memory().holds(from, bytes);
-  if (!certain || !order.async || !can_send(order.stream))
-    return after_copy(ask(Op::Copy, w), order);
+  if (!certain || waits || !can_send(order.stream)) return after_copy(ask(Op::Copy, w), order);
   link().send(number(Op::Copy), current_context(), {w.bytes()});
   return CUDA_SUCCESS;
 }
@@ -132,14 +146,15 @@ CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height
   if (is_capturing(order.stream))
     return capture_fill(order.stream, !order.async, {address, pitch, value, unit, width, height});
   u64 row = height > 1 ? pitch : width * unit;
-  bool certain = order.async && address % unit == 0 && row % unit == 0 && width * unit <= row &&
+  bool waits = !order.async && shared_memory().any();
+  bool certain = !waits && address % unit == 0 && row % unit == 0 && width * unit <= row &&
                  can_send(order.stream) && height <= kMost / row &&
                  memory().holds(address, row * (height - 1) + width * unit);
   u64 all = height <= kMost / row ? row * (height - 1) + width * unit : 0;
   if (CUresult e = before_copy(address, 0, all, order); e != CUDA_SUCCESS) return e;
   Writer w;
   w.put(address).put(row).put(value).put(unit).put(width).put(height);
-  w.put(order.stream).put(u8{order.async});
+  w.put(order.stream).put(u8{!waits});
   if (!certain) return after_copy(ask(Op::Fill, w), order);
   link().send(number(Op::Fill), current_context(), {w.bytes()});
   return CUDA_SUCCESS;

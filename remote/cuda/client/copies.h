@@ -26,6 +26,10 @@ CUresult copy_box(const CUDA_MEMCPY3D &c, Order order);
 CUresult check_box(const CUDA_MEMCPY3D &c);
 // Host functions that the program has enqueued may write to memory that a copy is to read.
 CUresult wait_for_host_functions(Order order);
+// Whether a call that waits for the device can be sent one way, so that only the server waits. Then
+// no call of another thread and no host function may have to be served meanwhile, and the program
+// sees nothing of the device but by its calls.
+bool can_wait_there();
 // `height` rows of `width` values of `unit` bytes.
 CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height, Order order);
 

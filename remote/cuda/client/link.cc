@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "common/base/log.h"
+#include "remote/cuda/client/call_counts.h"
+#include "remote/cuda/client/gate.h"
 #include "remote/cuda/client/own_thread.h"
 
 namespace ckpt::remote::cuda {
@@ -24,6 +26,7 @@ struct ThisLane {
   ThisLane() {
     static std::atomic<u32> last{0};
     number = ++last;
+    if (gate().within()) link().count_program_lane();
   }
   ~ThisLane() { link().send(static_cast<u16>(Op::LaneEnded), 0, {}); }
 };
@@ -101,12 +104,16 @@ void Link::add(u16 op, bool one_way, u64 context, Parts arguments) {
   batch_.add(Frame::CudaCall, parts);
 }
 
+// The lane of this thread exists from here on, and is counted.
+bool Link::is_only_lane() { return lane() != 0 && program_lanes_ == 1 && gate().within(); }
+
 void Link::send(u16 op, u64 context, Parts arguments) {
   if (lost() != CUDA_SUCCESS || !connected()) return;
   bool wake = false, full = false;
   {
     std::lock_guard lock(batch_mutex_);
     add(op, true, context, arguments);
+    if (CallCounts *c = call_counts()) c->one_way.fetch_add(1, std::memory_order_relaxed);
     full = batch_.size() >= kFullBatch;
     wake = std::exchange(sender_sleeps_, false) && !full;
   }
@@ -122,6 +129,7 @@ void Link::flush() {
     std::swap(batch, batch_);
   }
   if (batch.empty() || !connection_) return;
+  if (CallCounts *c = call_counts()) c->batches.fetch_add(1, std::memory_order_relaxed);
   if (Result<> r = connection_->send(batch); !r) lose(r.error());
 }
 
@@ -155,6 +163,7 @@ CUresult Link::ask(u16 op, u64 context, Parts arguments, const TakeData &take) {
 CUresult Link::wait_for(u16 op, u64 context, Parts arguments, Waiting &w) {
   if (lost() != CUDA_SUCCESS) return lost();
   if (!connected()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  count_waited(op);
   {
     std::lock_guard lock(mutex_);
     waiting_[lane()] = &w;

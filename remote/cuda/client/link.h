@@ -53,6 +53,11 @@ class Link {
 
   // One way: whether it failed is known by the next synchronising call.
   void send(u16 op, u64 context, Parts arguments);
+  // Whether only this thread of the program has ever made calls of the device. Then a call that
+  // waits for the device there can go one way: no other thread can have work that must begin
+  // meanwhile.
+  bool is_only_lane();
+  void count_program_lane() { program_lanes_++; }
   // Waits for the reply. `data`: where the bytes of frames CudaData go, which must be as many.
   CUresult ask(u16 op, u64 context, Parts arguments, Bytes *results = nullptr,
                std::span<std::byte> data = {});
@@ -99,6 +104,7 @@ class Link {
   // Replaced with send_mutex_ and mutex_ held, and while no thread receives.
   std::unique_ptr<Connection> connection_;
   std::atomic<bool> connected_{false};
+  std::atomic<u32> program_lanes_{0};
   std::atomic<CUresult> lost_{CUDA_SUCCESS};
   std::mutex why_mutex_;  // guards what follows
   std::string why_lost_;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/copies.h"
 #include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/graphs/graph_memory.h"
 #include "remote/cuda/client/host_memory.h"
@@ -72,6 +73,10 @@ CUresult host_attribute(const HostRange &r, CUpointer_attribute what, u64 p, voi
 }  // namespace
 
 CUresult settle(u64 context) {
+  if (can_wait_there() && !kernel_failed()) {
+    link().send(number(Op::Settle), context, {});
+    return CUDA_SUCCESS;
+  }
   Bytes none;
   return note_error(link().ask(number(Op::Settle), context, {}, &none));
 }

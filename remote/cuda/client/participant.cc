@@ -11,6 +11,7 @@
 #include "agent/participant/participant.h"
 #include "common/base/log.h"
 #include "remote/cuda/client/contents.h"
+#include "remote/cuda/client/copies_ahead.h"
 #include "remote/cuda/client/event_times.h"
 #include "remote/cuda/client/gate.h"
 #include "remote/cuda/client/quiesce.h"
@@ -61,6 +62,11 @@ class RemoteCuda final : public agent::Participant {
     else
       append_obstacles(blockers);
   }
+
+  void copy_ahead(u32 rounds, u64 most, const std::function<bool()> &stop) override {
+    copies_ahead().copy(rounds, most, stop);
+  }
+  void drop_ahead() override { copies_ahead().drop(); }
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
     gate().close();

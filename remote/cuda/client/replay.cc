@@ -2,29 +2,19 @@
 #include "remote/cuda/client/replay.h"
 
 #include <algorithm>
-#include <array>
 
-#include "common/api/cuda_table.h"
+#include "remote/cuda/client/call_counts.h"
 #include "remote/cuda/client/client.h"
 #include "remote/cuda/client/textures.h"
 
 namespace ckpt::remote::cuda {
 namespace {
 
-// The driver's function that a message of this number asks for, or nullptr.
-constexpr auto kFunctionNames = [] {
-  std::array<const char *, 256> all{};
-#define ASKED(n, symbol, type) all[n] = #symbol;
-#include "remote/cuda/cuda.api"
-  return all;
-}();
-
 const char *name_of(u16 op) {
   if (op == number(Op::Load)) return "the code";
   if (op == number(Op::MakeArray)) return "making an array";
   if (op == number(Op::MakeTextureAt)) return "making a texture or surface object";
-  const char *name = op < kFunctionNames.size() ? kFunctionNames[op] : nullptr;
-  return name ? name : "a call";
+  return name_of_call(op);
 }
 
 Failure cannot_repeat(const Ledger::Object &o, CUresult e) {

@@ -36,6 +36,8 @@ class SharedMemory {
   // event: it sees what the device has changed.
   static constexpr u64 kAllStreams = ~u64{0}, kEvent = ~u64{1};
   CUresult after_wait(u64 stream);
+  // Whether there is such memory.
+  bool any() const { return any_.load(std::memory_order_relaxed); }
   // Whether any of these bytes of the device is shared.
   bool uses(u64 device, u64 bytes) const;
 

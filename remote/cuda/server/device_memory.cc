@@ -7,7 +7,6 @@ namespace ckpt::remote::cuda {
 namespace {
 
 constexpr u64 kGranularity = 2u << 20;  // of physical memory, on today's devices
-constexpr u64 kMostBytes = 1ull << 46;
 
 CUmemAllocationProp memory_of(CUdevice device) {
   CUmemAllocationProp prop{};
@@ -17,7 +16,8 @@ CUmemAllocationProp memory_of(CUdevice device) {
 }
 
 bool is_part(u64 base, u64 bytes) {
-  return bytes != 0 && bytes <= kMostBytes && base % kGranularity == 0 && bytes % kGranularity == 0;
+  return bytes != 0 && bytes <= DeviceMemory::kMostBytes && base % kGranularity == 0 &&
+         bytes % kGranularity == 0;
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ namespace ckpt::remote::cuda {
 
 class DeviceMemory {
  public:
+  static constexpr u64 kMostBytes = 1ull << 46;  // of one range
+
   // Asks for `change` more bytes; negative: gives them back. False: the user's limit is reached.
   using Ask = std::function<bool(i64 change)>;
   explicit DeviceMemory(Ask ask) : ask_(std::move(ask)) {}
@@ -41,6 +43,13 @@ class DeviceMemory {
   bool holds(u64 address, u64 bytes) const;
   // Whether they are all in mapped parts of the arena.
   bool maps(u64 address, u64 bytes) const;
+  // Calls `use` if so; meanwhile no part is unmapped.
+  template <class Use>
+  CUresult while_mapped(u64 address, u64 bytes, Use use) const {
+    if (bytes > kMostBytes || address > UINT64_MAX - bytes) return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard lock(mutex_);
+    return maps_locked(address, bytes) ? use() : CUDA_ERROR_INVALID_VALUE;
+  }
 
  private:
   struct Part {

@@ -48,6 +48,7 @@ std::array<Handler, kOps> ops() {
   set(Op::MapMemory, op_map_memory);
   set(Op::UnmapMemory, op_unmap_memory);
   set(Op::SetAccess, op_set_access);
+  set(Op::ReadChanged, op_read_changed);
   return all;
 }
 

@@ -27,6 +27,7 @@ CUresult op_host_call(Call &c);
 
 CUresult op_write(Call &c);
 CUresult op_read(Call &c);
+CUresult op_read_changed(Call &c);
 CUresult op_copy(Call &c);
 CUresult op_fill(Call &c);
 CUresult op_write_box(Call &c);

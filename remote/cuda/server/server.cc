@@ -76,9 +76,8 @@ CUresult Server::carry_out(Call &call) {
   driver().cuCtxGetCurrent(&now);  // a call before this one may have changed it
   if (now != context)
     if (CUresult e = driver().cuCtxSetCurrent(context); e != CUDA_SUCCESS) return e;
-  CUresult e = handler(call);
-  if (may_end_context(op)) streams.forget();
-  return e;
+  if (!may_end_context(op)) return handler(call);
+  return streams.end_context([&] { return handler(call); });
 }
 
 void Server::execute(ByteView frame) {

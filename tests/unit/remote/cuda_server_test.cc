@@ -12,6 +12,7 @@
 
 #include "common/ipc/unix_socket.h"
 #include "remote/cuda/jit_options.h"
+#include "remote/cuda/piece_hash.h"
 #include "tests/unit/remote/agreeing_driver.h"
 
 using namespace ckpt;
@@ -54,6 +55,15 @@ struct Program {
     CallHeader h{1, op, one_way, 0};
     Writer w;
     send(Frame::CudaCall, w.raw(&h, sizeof h).raw(arguments.data(), arguments.size()).bytes());
+  }
+  // The bytes of a frame CudaData in front of the reply.
+  Bytes data() {
+    FrameHeader h{};
+    read(std::as_writable_bytes(std::span(&h, 1)));
+    REQUIRE(h.type == static_cast<u16>(Frame::CudaData));
+    Bytes body(h.bytes);
+    read(body);
+    return {body.begin() + sizeof(ReplyHeader), body.end()};
   }
   CUresult reply() {
     FrameHeader h{};
@@ -173,6 +183,35 @@ TEST_CASE("physical memory counts once, however often it is mapped, and ends unm
   CHECK(ask(Op::EndMemory, Writer().put(a)) == kInvalid);
   CHECK(*p.memory == kBlock);
   p.call(op(Op::MakeMemory), range(make_number(Kind::Stream, 3), kBlock).put(i32{0}).bytes());
+  CHECK(p.is_refused());
+}
+
+TEST_CASE("only pieces with another hash travel, and only those of mapped memory are read") {
+  Program p;
+  p.call(op(Op::Arena), range(0, 1ull << 40).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  p.call(op(Op::Map), range(kArena, kBlock).put(i32{0}).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  // The driver leaves the server's buffer as it is: zeros.
+  PieceHash zeros = hash_of(Bytes(kAheadBytes)), others{1, 2};
+  auto ask = [&](u64 at, u64 bytes, std::initializer_list<PieceHash> known) {
+    Writer w = range(at, bytes);
+    for (const PieceHash &h : known) w.raw(&h, sizeof h);
+    p.call(op(Op::ReadChanged), w.bytes());
+  };
+  ask(kArena, 2 * kAheadBytes, {zeros, others});
+  CHECK(p.data() == Bytes(1));
+  CHECK(p.data().size() == 1 + kAheadBytes);
+  CHECK(p.reply() == CUDA_SUCCESS);
+  ask(kArena, kAheadBytes + 5, {});
+  CHECK(p.data().size() == 1 + kAheadBytes);
+  CHECK(p.data().size() == 1 + 5);
+  CHECK(p.reply() == CUDA_SUCCESS);
+  ask(kArena + kBlock - kAheadBytes, kAheadBytes + 1, {});
+  CHECK(p.reply() == CUDA_ERROR_INVALID_VALUE);
+  ask(reinterpret_cast<u64>(&p), 8, {});
+  CHECK(p.reply() == CUDA_ERROR_INVALID_VALUE);
+  ask(kArena, 2 * kAheadBytes, {zeros});
   CHECK(p.is_refused());
 }
 
