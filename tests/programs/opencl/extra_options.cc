@@ -112,7 +112,10 @@ std::string translated(const void *what, size_t length, const std::string &comma
   return ran ? text : std::string();
 }
 
-std::string llvm_spirv() { return std::getenv("CKPT_TEST_LLVM_SPIRV") ?: "false"; }
+std::string llvm_spirv() {
+  const char *path = std::getenv("CKPT_TEST_LLVM_SPIRV");
+  return path ? path : "false";
+}
 
 std::string module_of(const std::string &source) {
   const char *clang = std::getenv("CKPT_TEST_CLANG");
