@@ -162,8 +162,7 @@ class Pass {
       case 2:
         return masked(shifted(chosen(load(BuiltIn::GlobalOffset), {2, 2, 3}), vector({0, 32, 0})),
                       {kLow, kLow, kLow});
-      default:
-        return shifted(load(BuiltIn::GlobalOffset), add(constant(5), add(width(), width())));
+      default: return shifted(load(BuiltIn::GlobalOffset), add(constant(5), add(width(), width())));
     }
   }
   u32 width() { return masked(load(BuiltIn::GlobalOffset), {31, 31, 31}); }

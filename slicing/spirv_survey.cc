@@ -17,17 +17,32 @@ constexpr u32 kInput = 1, kCrossWorkgroup = 5;                // storage classes
 constexpr u32 kVolatileAccess = 1;                            // memory operands
 constexpr u32 kGlobalFence = 0x200;                           // memory semantics: CrossWorkgroup
 
-constexpr std::array kPreamble = {
-    SourceContinued, Source,         SourceExtension, Name,           MemberName,
-    String,          Extension,      ExtInstImport,   MemoryModel,    EntryPoint,
-    ExecutionMode,   Capability,     Decorate,        MemberDecorate, DecorationGroup,
-    GroupDecorate,   ModuleProcessed, ExecutionModeId, DecorateId,     DecorateString,
-    GroupMemberDecorate, MemberDecorateString};
+constexpr std::array kPreamble = {SourceContinued,
+                                  Source,
+                                  SourceExtension,
+                                  Name,
+                                  MemberName,
+                                  String,
+                                  Extension,
+                                  ExtInstImport,
+                                  MemoryModel,
+                                  EntryPoint,
+                                  ExecutionMode,
+                                  Capability,
+                                  Decorate,
+                                  MemberDecorate,
+                                  DecorationGroup,
+                                  GroupDecorate,
+                                  ModuleProcessed,
+                                  ExecutionModeId,
+                                  DecorateId,
+                                  DecorateString,
+                                  GroupMemberDecorate,
+                                  MemberDecorateString};
 
-constexpr std::array kChanged = {BuiltIn::NumWorkgroups, BuiltIn::WorkgroupId,
-                                 BuiltIn::GlobalInvocationId, BuiltIn::WorkDim,
-                                 BuiltIn::GlobalSize, BuiltIn::GlobalOffset,
-                                 BuiltIn::GlobalLinearId};
+constexpr std::array kChanged = {
+    BuiltIn::NumWorkgroups, BuiltIn::WorkgroupId,  BuiltIn::GlobalInvocationId, BuiltIn::WorkDim,
+    BuiltIn::GlobalSize,    BuiltIn::GlobalOffset, BuiltIn::GlobalLinearId};
 
 bool in(SpirvOp op, SpirvOp first, SpirvOp last) { return op >= first && op <= last; }
 

@@ -64,8 +64,7 @@ bool find(CUstream stream, int &priority) {
 // Asks the driver, for the log.
 void log_priority(CUstream stream, int priority) {
   int real = 0;
-  if (log::enabled(log::Level::Debug) &&
-      REAL(cuStreamGetPriority)(stream, &real) == CUDA_SUCCESS)
+  if (log::enabled(log::Level::Debug) && REAL(cuStreamGetPriority)(stream, &real) == CUDA_SUCCESS)
     log::debug("a stream has the priority {}, {} was asked for", real, priority);
 }
 

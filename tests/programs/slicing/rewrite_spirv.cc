@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rewrite-spirv MODULE FORM OUT: the pass over a SPIR-V module. Prints why it runs whole, if it does.
+// rewrite-spirv MODULE FORM OUT: the pass over a SPIR-V module. Prints why it runs whole, if it
+// does.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -20,16 +20,27 @@ using Value = std::array<u64, 3>;
 using Words = std::vector<u32>;
 
 enum Id : u32 {
-  kVoid = 1, kUint, kUlong, kVector, kVectorIn, kUlongIn, kUintIn, kFunction, kMain, kLabel, kTwo,
-  kVariables,             // 20: + the number of a built-in
-  kResults = 60,          // what was loaded
-  kPart = 100, kOne,      // a pointer to one number, and that
+  kVoid = 1,
+  kUint,
+  kUlong,
+  kVector,
+  kVectorIn,
+  kUlongIn,
+  kUintIn,
+  kFunction,
+  kMain,
+  kLabel,
+  kTwo,
+  kVariables,     // 20: + the number of a built-in
+  kResults = 60,  // what was loaded
+  kPart = 100,
+  kOne,  // a pointer to one number, and that
   kBound = 110
 };
 
-constexpr BuiltIn kAll[] = {BuiltIn::NumWorkgroups, BuiltIn::WorkgroupId,
-                            BuiltIn::GlobalInvocationId, BuiltIn::WorkDim, BuiltIn::GlobalSize,
-                            BuiltIn::GlobalOffset, BuiltIn::GlobalLinearId};
+constexpr BuiltIn kAll[] = {
+    BuiltIn::NumWorkgroups, BuiltIn::WorkgroupId,  BuiltIn::GlobalInvocationId, BuiltIn::WorkDim,
+    BuiltIn::GlobalSize,    BuiltIn::GlobalOffset, BuiltIn::GlobalLinearId};
 
 u32 variable_of(BuiltIn b) { return 20 + static_cast<u32>(b) - 24; }
 u32 result_of(BuiltIn b) { return kResults + static_cast<u32>(b) - 24; }
@@ -78,8 +89,7 @@ Module numbers(const Module &more = {}) {
   m.op(Function, {kVoid, kMain, 0, kFunction});
   m.op(Label, {kLabel});
   for (BuiltIn b : kAll) m.op(Load, {type_of(b), result_of(b), variable_of(b)});
-  m.op(InBoundsAccessChain,
-       {kUlongIn, kPart, variable_of(BuiltIn::GlobalInvocationId), kTwo});
+  m.op(InBoundsAccessChain, {kUlongIn, kPart, variable_of(BuiltIn::GlobalInvocationId), kTwo});
   m.op(Load, {kUlong, kOne, kPart, 2, 8});
   m.words.insert(m.words.end(), more.words.begin() + 5, more.words.end());
   m.op(static_cast<SpirvOp>(253), {});
@@ -213,8 +223,7 @@ TEST_CASE("a SPIR-V module that cannot be divided says why") {
   CHECK(reason(narrow) == "its addresses do not have 64 bits");
   Module used;
   used.op(CopyObject, {kVectorIn, 104, variable_of(BuiltIn::WorkgroupId)});
-  CHECK(reason(numbers(used)) ==
-        "its module uses a built-in variable in a way that is not known");
+  CHECK(reason(numbers(used)) == "its module uses a built-in variable in a way that is not known");
   Module literal;  // a literal that looks like the variable
   literal.op(CompositeExtract, {kUlong, 104, kResults, variable_of(BuiltIn::WorkgroupId)});
   CHECK(reason(numbers(literal)) == "");
@@ -240,7 +249,7 @@ TEST_CASE("a SPIR-V module may wait if it has atomic, volatile or fenced operati
   CHECK(waits(Load, {kUint, 104, 105, 1}));
   CHECK(waits(Store, {105, 104, 3, 4}));
   CHECK(waits(MemoryBarrier, {kTwo, kTwo}));
-  CHECK(waits(ControlBarrier, {kTwo, kTwo, 107}));   // not known
+  CHECK(waits(ControlBarrier, {kTwo, kTwo, 107}));    // not known
   CHECK(!waits(ControlBarrier, {kTwo, kTwo, kTwo}));  // of a group's own memory
   CHECK(!waits(Load, {kUint, 104, 105, 2, 1}));       // an alignment of 1
 }
