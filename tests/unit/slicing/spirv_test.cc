@@ -12,7 +12,7 @@
 
 using namespace ckpt;
 using namespace ckpt::slicing;
-using enum SpirvOp;
+using Op = SpirvOp;
 
 namespace {
 
@@ -55,22 +55,22 @@ struct Module {
 };
 
 void header(Module &m) {
-  for (u32 capability : {4u, 6u, 11u}) m.op(Capability, {capability});
-  m.op(MemoryModel, {2, 2});
-  m.op(EntryPoint, {6, kMain, 'f', variable_of(BuiltIn::WorkgroupId)});
-  for (BuiltIn b : kAll) m.op(Decorate, {variable_of(b), 11, static_cast<u32>(b)});
+  for (u32 capability : {4u, 6u, 11u}) m.op(Op::Capability, {capability});
+  m.op(Op::MemoryModel, {2, 2});
+  m.op(Op::EntryPoint, {6, kMain, 'f', variable_of(BuiltIn::WorkgroupId)});
+  for (BuiltIn b : kAll) m.op(Op::Decorate, {variable_of(b), 11, static_cast<u32>(b)});
 }
 
 void types(Module &m) {
   m.op(static_cast<SpirvOp>(19), {kVoid});
-  m.op(TypeInt, {kUint, 32, 0});
-  m.op(TypeInt, {kUlong, 64, 0});
-  m.op(TypeVector, {kVector, kUlong, 3});
-  m.op(TypePointer, {kVectorIn, 1, kVector});
-  m.op(TypePointer, {kUlongIn, 1, kUlong});
-  m.op(TypePointer, {kUintIn, 1, kUint});
+  m.op(Op::TypeInt, {kUint, 32, 0});
+  m.op(Op::TypeInt, {kUlong, 64, 0});
+  m.op(Op::TypeVector, {kVector, kUlong, 3});
+  m.op(Op::TypePointer, {kVectorIn, 1, kVector});
+  m.op(Op::TypePointer, {kUlongIn, 1, kUlong});
+  m.op(Op::TypePointer, {kUintIn, 1, kUint});
   m.op(static_cast<SpirvOp>(33), {kFunction, kVoid});
-  m.op(Constant, {kUint, kTwo, 2});
+  m.op(Op::Constant, {kUint, kTwo, 2});
 }
 
 u32 type_of(BuiltIn b) {
@@ -85,12 +85,12 @@ Module numbers(const Module &more = {}) {
   Module m;
   header(m);
   types(m);
-  for (BuiltIn b : kAll) m.op(Variable, {pointer_of(b), variable_of(b), 1});
-  m.op(Function, {kVoid, kMain, 0, kFunction});
-  m.op(Label, {kLabel});
-  for (BuiltIn b : kAll) m.op(Load, {type_of(b), result_of(b), variable_of(b)});
-  m.op(InBoundsAccessChain, {kUlongIn, kPart, variable_of(BuiltIn::GlobalInvocationId), kTwo});
-  m.op(Load, {kUlong, kOne, kPart, 2, 8});
+  for (BuiltIn b : kAll) m.op(Op::Variable, {pointer_of(b), variable_of(b), 1});
+  m.op(Op::Function, {kVoid, kMain, 0, kFunction});
+  m.op(Op::Label, {kLabel});
+  for (BuiltIn b : kAll) m.op(Op::Load, {type_of(b), result_of(b), variable_of(b)});
+  m.op(Op::InBoundsAccessChain, {kUlongIn, kPart, variable_of(BuiltIn::GlobalInvocationId), kTwo});
+  m.op(Op::Load, {kUlong, kOne, kPart, 2, 8});
   m.words.insert(m.words.end(), more.words.begin() + 5, more.words.end());
   m.op(static_cast<SpirvOp>(253), {});
   m.op(static_cast<SpirvOp>(56), {});
@@ -114,31 +114,31 @@ struct Interpreter {
       for (size_t d = 0; d < 3; ++d) values[i.word(2)][d] = f(a[d], b[d]);
     };
     switch (i.op) {
-      case Decorate: variables[i.word(1)] = static_cast<BuiltIn>(i.word(3)); break;
-      case Constant: values[i.word(2)] = {i.word(3) | u64{i.word(4)} << 32}; break;
-      case ConstantComposite:
+      case Op::Decorate: variables[i.word(1)] = static_cast<BuiltIn>(i.word(3)); break;
+      case Op::Constant: values[i.word(2)] = {i.word(3) | u64{i.word(4)} << 32}; break;
+      case Op::ConstantComposite:
         for (size_t d = 0; d < 3; ++d) values[i.word(2)][d] = values[i.word(3 + d)][0];
         break;
-      case Load:
+      case Op::Load:
         if (variables.contains(i.word(3))) {
           REQUIRE(built_ins.contains(variables[i.word(3)]));
           values[i.word(2)] = built_ins[variables[i.word(3)]];
         }
         break;
-      case VectorShuffle:
+      case Op::VectorShuffle:
         for (size_t d = 0; d < 3; ++d)
           values[i.word(2)][d] = i.word(5 + d) < 3 ? a[i.word(5 + d)] : b[i.word(5 + d) - 3];
         break;
-      case CompositeExtract: values[i.word(2)] = {a[i.word(4)]}; break;
-      case VectorExtractDynamic: values[i.word(2)] = {a[b[0]]}; break;
-      case CopyObject: values[i.word(2)] = a; break;
-      case IAdd: each([](u64 x, u64 y) { return x + y; }); break;
-      case ISub: each([](u64 x, u64 y) { return x - y; }); break;
-      case IMul: each([](u64 x, u64 y) { return x * y; }); break;
-      case UDiv: each([](u64 x, u64 y) { return y == 0 ? 0 : x / y; }); break;
-      case ShiftLeftLogical: each([](u64 x, u64 y) { return x << (y & 63); }); break;
-      case ShiftRightLogical: each([](u64 x, u64 y) { return x >> (y & 63); }); break;
-      case BitwiseAnd: each([](u64 x, u64 y) { return x & y; }); break;
+      case Op::CompositeExtract: values[i.word(2)] = {a[i.word(4)]}; break;
+      case Op::VectorExtractDynamic: values[i.word(2)] = {a[b[0]]}; break;
+      case Op::CopyObject: values[i.word(2)] = a; break;
+      case Op::IAdd: each([](u64 x, u64 y) { return x + y; }); break;
+      case Op::ISub: each([](u64 x, u64 y) { return x - y; }); break;
+      case Op::IMul: each([](u64 x, u64 y) { return x * y; }); break;
+      case Op::UDiv: each([](u64 x, u64 y) { return y == 0 ? 0 : x / y; }); break;
+      case Op::ShiftLeftLogical: each([](u64 x, u64 y) { return x << (y & 63); }); break;
+      case Op::ShiftRightLogical: each([](u64 x, u64 y) { return x >> (y & 63); }); break;
+      case Op::BitwiseAnd: each([](u64 x, u64 y) { return x & y; }); break;
       default: break;
     }
   }
@@ -206,7 +206,7 @@ TEST_CASE("variables that a SPIR-V module lacks are decorated, and stand at its 
   REQUIRE(m);
   SpirvSurvey s = survey(*m);
   for (const SpirvInstruction &i : m->instructions())
-    if (i.op == EntryPoint)
+    if (i.op == Op::EntryPoint)
       for (BuiltIn b : {BuiltIn::WorkgroupSize, BuiltIn::LocalInvocationId, BuiltIn::WorkgroupId})
         CHECK(std::ranges::count(i.from(4), s.variables[b]) == 1);
   CHECK(s.variables[BuiltIn::LocalInvocationId] >= kBound);
@@ -222,10 +222,10 @@ TEST_CASE("a SPIR-V module that cannot be divided says why") {
     if (narrow.words[i] == (3u << 16 | 14)) narrow.words[i + 1] = 1;
   CHECK(reason(narrow) == "its addresses do not have 64 bits");
   Module used;
-  used.op(CopyObject, {kVectorIn, 104, variable_of(BuiltIn::WorkgroupId)});
+  used.op(Op::CopyObject, {kVectorIn, 104, variable_of(BuiltIn::WorkgroupId)});
   CHECK(reason(numbers(used)) == "its module uses a built-in variable in a way that is not known");
   Module literal;  // a literal that looks like the variable
-  literal.op(CompositeExtract, {kUlong, 104, kResults, variable_of(BuiltIn::WorkgroupId)});
+  literal.op(Op::CompositeExtract, {kUlong, 104, kResults, variable_of(BuiltIn::WorkgroupId)});
   CHECK(reason(numbers(literal)) == "");
   Module shared = numbers();
   Words variable{4u << 16 | 59, kVectorIn, 105, 5};
@@ -245,13 +245,13 @@ TEST_CASE("a SPIR-V module may wait if it has atomic, volatile or fenced operati
     more.op(op, std::move(operands));
     return sliced_spirv(numbers(more).bytes(), 0).may_wait;
   };
-  CHECK(waits(AtomicLoad, {kUint, 104, 105, kTwo, kTwo}));
-  CHECK(waits(Load, {kUint, 104, 105, 1}));
-  CHECK(waits(Store, {105, 104, 3, 4}));
-  CHECK(waits(MemoryBarrier, {kTwo, kTwo}));
-  CHECK(waits(ControlBarrier, {kTwo, kTwo, 107}));    // not known
-  CHECK(!waits(ControlBarrier, {kTwo, kTwo, kTwo}));  // of a group's own memory
-  CHECK(!waits(Load, {kUint, 104, 105, 2, 1}));       // an alignment of 1
+  CHECK(waits(Op::AtomicLoad, {kUint, 104, 105, kTwo, kTwo}));
+  CHECK(waits(Op::Load, {kUint, 104, 105, 1}));
+  CHECK(waits(Op::Store, {105, 104, 3, 4}));
+  CHECK(waits(Op::MemoryBarrier, {kTwo, kTwo}));
+  CHECK(waits(Op::ControlBarrier, {kTwo, kTwo, 107}));    // not known
+  CHECK(!waits(Op::ControlBarrier, {kTwo, kTwo, kTwo}));  // of a group's own memory
+  CHECK(!waits(Op::Load, {kUint, 104, 105, 2, 1}));       // an alignment of 1
 }
 
 TEST_CASE("damaged SPIR-V modules are refused or rewritten, and not read behind their end") {
