@@ -5,12 +5,14 @@
 //
 //   host (the owner's work)   draws a frame every 1/F, which costs it Tr
 //   turn                      what the guest runs before it looks at the load again
-//   periodic mode             the load is high: a turn of N1, then a pause of 1/F
+//   periodic mode             the load is high: a turn of N1 in each 1/F, and a pause in which the
+//                             load is tested several times
 //   continuous mode           the load was low R times in a row: turns of N2 without a pause
 //
 // N1 and N2 are times here, of which SliceSize makes blocks for each kernel: Ts <= 1/F - Tr.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "common/base/bytes.h"
@@ -24,7 +26,8 @@ struct CooperationSettings {
   double margin = 9;            // sigma = idle time x (1 + margin)
   u32 window = 32;              // load tests of which the percentile is taken
   double percentile = 0.9;
-  u32 lows = 16;  // R
+  u32 lows = 16;   // R
+  u32 probes = 4;  // load tests from one turn to the next in periodic mode
 
   double period_ns() const { return 1e9 / frames; }
 };
@@ -58,14 +61,21 @@ class Cooperation {
   bool fits(double ns) const { return used_ns_ == 0 || used_ns_ + ns <= slice_ns(); }
   // The guest's work has used the device for `ns`. True: the turn is over, so the load is tested.
   bool used(double ns);
-  // An empty kernel took `ns`. Returns the pause before the next turn.
+  // An empty kernel took `ns`. Returns the time until the next turn.
   double tested(double ns);
+  // Whether the load is to be tested again before that, and after what time.
+  bool tests_again() const { return probes_ < settings_.probes && !load_.low(); }
+  double probe_ns() const { return pause_ns() / std::max<u32>(settings_.probes, 1); }
   bool continuous() const { return load_.low(); }
 
  private:
+  double pause_ns() const;
+
   CooperationSettings settings_;
   Load load_;
-  double used_ns_ = 0;
+  double used_ns_ = 0;  // of this turn
+  double last_ns_ = 0;  // of the turn that has ended
+  u32 probes_ = 0;      // load tests since the turn ended
 };
 
 }  // namespace ckpt::slicing

@@ -24,6 +24,7 @@ void set(Settings &s, std::string_view name, std::string_view value) {
   if (name == "margin") c.margin = number(value, 0, 1000);
   if (name == "window") c.window = static_cast<u32>(number(value, 1, 1000));
   if (name == "percentile") c.percentile = number(value, 0, 1);
+  if (name == "probes") c.probes = static_cast<u32>(number(value, 1, 100));
   if (name == "lows") c.lows = static_cast<u32>(number(value, 1, 1e6));
 }
 

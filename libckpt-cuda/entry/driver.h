@@ -30,6 +30,8 @@ namespace ckpt::cuda {
   X(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000)                           \
   X(cuCtxSynchronize, PFN_cuCtxSynchronize_v2000)                            \
   X(cuStreamCreate, PFN_cuStreamCreate_v2000)                                \
+  X(cuCtxGetStreamPriorityRange, PFN_cuCtxGetStreamPriorityRange_v5050)      \
+  X(cuGreenCtxCreate, PFN_cuGreenCtxCreate_v12040)                           \
   X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)                      \
   X(cuStreamSynchronize_ptsz, PFN_cuStreamSynchronize_v7000_ptsz)            \
   X(cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000)                           \

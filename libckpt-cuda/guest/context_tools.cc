@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "libckpt-cuda/guest/priorities.h"
+#include "slicing/settings.h"
 
 namespace ckpt::cuda::guest {
 namespace {
@@ -88,6 +90,7 @@ ContextTools *context_tools() {
       context == nullptr || driver().cuCtxGetId(context, &number) != CUDA_SUCCESS)
     return nullptr;
   std::lock_guard lock(mutex);
+  if (kAll->empty() && slicing::settings().guest) report_alternatives();
   std::unique_ptr<ContextTools> &tools = (*kAll)[number];
   if (!tools) tools = std::make_unique<ContextTools>();
   return tools.get();

@@ -4,6 +4,7 @@
 #include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/guest/launches.h"
+#include "libckpt-cuda/guest/priorities.h"
 #include "libckpt-cuda/guest/sliced_launch.h"
 
 namespace ckpt::cuda {
@@ -63,6 +64,7 @@ CUresult launch_with_config(const CUlaunchConfig &config, CUstream stream, CUfun
   auto part = [&](const slicing::Dim &g, CUstream s, void **p, void **e) {
     CUlaunchConfig c = config;
     c.gridDimX = g[0], c.gridDimY = g[1], c.gridDimZ = g[2], c.hStream = s;
+    guest::LowestPriority lowest(c);
     return REAL(cuLaunchKernelEx)(&c, f, p, e);
   };
   slicing::Dim grid{config.gridDimX, config.gridDimY, config.gridDimZ};

@@ -6,11 +6,10 @@
 //
 // How it works. The calling thread launches slices in the program's stream, in ascending order, and
 // keeps at most two of them on the device: the second one is ready when the first one ends, so the
-// device does not wait for the host. The thread does not wait for the last slices; in a graph, for
-// the last but one. A kernel that is shorter than a slice is one launch, as without slicing, and as
-// asynchronous. The rest of the launch is in this thread, on the host: when a checkpoint closes the
-// gate, the thread waits for the slices on the device and leaves the gate; after a restore it
-// continues with the next slice.
+// device does not wait for the host. The thread does not wait for the last slice. A kernel that is
+// shorter than a slice is one launch, as without slicing, and as asynchronous. The rest of the
+// launch is in this thread, on the host: when a checkpoint closes the gate, the thread waits for
+// the slices on the device and leaves the gate; after a restore it continues with the next slice.
 //
 // What could go wrong. (1) A kernel with blocks that wait for later blocks, which is correct only
 // if all are on the device at once: the first slice would never end. (2) A kernel, or earlier work
@@ -28,7 +27,6 @@
 
 #include <chrono>
 #include <deque>
-#include <limits>
 #include <optional>
 #include <thread>
 
@@ -103,10 +101,10 @@ class SlicedLaunch {
     PooledEvent end;
   };
 
-  // Behind the last slice the caller goes on. A graph's next kernel is then launched at once, and a
-  // checkpoint would wait for all of them if none waited here.
+  // Behind the last slice the caller goes on. If it launches kernel after kernel, as a graph does,
+  // a checkpoint would wait for all of them if none waited here.
   size_t most_in_flight() const {
-    if (done_ == blocks_) return request_.in_order ? 1 : std::numeric_limits<size_t>::max();
+    if (done_ == blocks_) return 1;
     return kernel_.facts.may_wait || slicing::settings().guest ? 0 : 1;
   }
 

@@ -25,6 +25,38 @@ Turns &turns() {
   return *kTurns;
 }
 
+Clock::time_point after(double ns) {
+  std::chrono::duration<double, std::nano> time(ns);
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
+}
+
+// Outside of the gate, so that a checkpoint need not wait.
+void sleep_until(Clock::time_point time) {
+  gate().outside([&] {
+    std::this_thread::sleep_until(time);
+    return true;
+  });
+}
+
+// Returns after the time in which there is no test. False: there is none before the next turn.
+bool test_load(ContextTools &tools, const char *what) {
+  double taken = time_empty_kernel(tools);
+  Clock::time_point again;
+  {
+    std::lock_guard lock(turns().mutex);
+    slicing::Cooperation &c = turns().cooperation;
+    bool before = c.continuous();
+    log::debug("{}: {}, the empty kernel took {:.3f} ms", what, before ? "continuous" : "periodic",
+               taken / 1e6);
+    turns().next = after(c.tested(taken));
+    if (before != c.continuous()) log::info("guest: {} mode", before ? "periodic" : "continuous");
+    if (!c.tests_again()) return false;
+    again = after(c.probe_ns());
+  }
+  sleep_until(again);
+  return true;
+}
+
 }  // namespace
 
 double target_ns() {
@@ -47,16 +79,7 @@ bool turn_used(double ns) {
 }
 
 void end_turn(ContextTools &tools) {
-  double taken = time_empty_kernel(tools);
-  {
-    std::lock_guard lock(turns().mutex);
-    bool before = turns().cooperation.continuous();
-    log::debug("turn: {}, the empty kernel took {:.3f} ms", before ? "continuous" : "periodic",
-               taken / 1e6);
-    auto pause = std::chrono::duration<double, std::nano>(turns().cooperation.tested(taken));
-    turns().next = Clock::now() + std::chrono::duration_cast<Clock::duration>(pause);
-    if (before != turns().cooperation.continuous())
-      log::info("guest: {} mode", before ? "periodic" : "continuous");
+  for (const char *what = "turn"; test_load(tools, what); what = "test in the pause") {
   }
   await_turn();
 }
@@ -70,10 +93,7 @@ void await_turn() {
       next = turns().next;
     }
     if (next <= Clock::now()) return;
-    gate().outside([&] {
-      std::this_thread::sleep_until(next);
-      return true;
-    });
+    sleep_until(next);
   }
 }
 

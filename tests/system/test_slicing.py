@@ -199,11 +199,12 @@ def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(cuda, arguments)
     assert "PASSED" in text and not slices(log)
 
 
-@pytest.mark.parametrize("arguments", [[30000], [10000, 3, 5000, "graph"], [60, 500, 5000, "graph"],
-                                       [10, 3000, 5000, "graph"]])
+@pytest.mark.parametrize("arguments", [[30000], [60, 500], [10000, 3, 5000, "graph"],
+                                       [60, 500, 5000, "graph"], [10, 3000, 5000, "graph"]])
 def test_a_checkpoint_inside_a_kernel(cuda, arguments):
     """With slices it does not wait for the end of the kernel, and the copy continues with the next slice. It does not wait
-    for the end of a graph either, of long kernels, of two or three slices each, or of kernels shorter than a slice."""
+    for the end of many launches either, or of a graph, of long kernels, of two or three slices each, or of kernels shorter
+    than a slice."""
     expected, _ = output(cuda, "long_kernel.cu", "--slice=10ms", arguments=arguments)
     job = cuda.start(*arguments, options=["--slice=10ms"], source="long_kernel.cu", paused=False)
     job.wait_lines(1)
@@ -247,6 +248,20 @@ def test_a_checkpoint_of_a_guest(cuda):
     copy = cuda.ckpt.restore("image")
     assert copy.wait() == 0, copy.error_text
     assert copy.lines[-2:] == expected.splitlines()[-2:]
+
+
+def test_a_guest_has_the_lowest_priority_and_cannot_tell(cuda):
+    """Lower numbers are higher priorities; the software device has 0 to -5."""
+    expected, log = output(cuda, "priorities.cu", debug=True)
+    assert "priority" not in log
+    text, log = output(cuda, "priorities.cu", "--guest", debug=True)
+    assert text == expected and "PASSED" in text
+    assert "guest: stream priorities: 0 to -5, the lowest is used; green contexts:" in log
+    # The driver's own answers, from behind ckpt.
+    given = re.findall(r"a stream has the priority (-?\d+), (-?\d+) was asked for", log)
+    assert {int(asked) for _, asked in given} == {-12, -5, -2, 0} and {real for real, _ in given} == {"0"}
+    text, log = output(cuda, "priorities.cu", "--slice=1", debug=True)
+    assert text == expected and "priority" not in log
 
 
 def test_wrong_sizes_are_refused(cuda):

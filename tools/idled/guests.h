@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "common/base/bytes.h"
 #include "common/base/result.h"
 
 namespace ckpt::tools {

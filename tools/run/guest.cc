@@ -8,14 +8,20 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+
+#include "common/base/log.h"
+#include "tools/run/display.h"
 
 namespace ckpt::tools {
 namespace {
 
 constexpr const char *kVariable = "CKPT_SLICES";
 constexpr const char *kMemoryVariable = "CKPT_WHOLE_KERNELS";
-constexpr std::string_view kTunable[] = {"frame",      "continuous", "margin",  "window",
-                                         "percentile", "lows",       "patience"};
+// Of a client of CUDA's MPS server: 1 is below normal (Multi-Process Service, section 4.2.8).
+constexpr const char *kMpsPriority = "CUDA_MPS_CLIENT_PRIORITY";
+constexpr std::string_view kTunable[] = {"frame",      "continuous", "margin", "window",
+                                         "percentile", "lows",       "probes", "patience"};
 
 bool is_number(std::string_view text) {
   double value = 0;
@@ -53,6 +59,14 @@ Result<> check_tuning(std::string_view list) {
   return {};
 }
 
+// Without a display, the default of slicing/settings.h holds.
+std::string frames_of_display() {
+  std::optional<double> rate = display_rate(system_displays());
+  if (!rate) return {};
+  log::info("guest: the display shows {:.2f} frames per second", *rate);
+  return fmt::format(",fps={:.3f}", *rate);
+}
+
 // ~/.cache/ckpt/whole-kernels, in a folder that exists. Empty without a home, and where it belongs
 // to another user, as may be under sudo.
 std::string memory_path() {
@@ -79,7 +93,7 @@ void add_guest_options(CommandLine &line, GuestOptions &o) {
                            "while the owner's programs use it");
   line.option("--fps=N", o.fps,
               "with --guest: the frames that the owner's programs draw each second")
-      .default_is("60")
+      .default_is("of the display, or 60")
       .needs(guest);
   line.option("--slice=SIZE", o.slice,
               "run kernels in slices of this many blocks (64) or this time (20ms), so that a "
@@ -101,6 +115,8 @@ Result<> add_slices(const GuestOptions &o, ProgramEnvironment &e) {
   }
   std::string words = o.guest ? "guest" : "slice";
   if (!o.fps.empty()) words += ",fps=" + o.fps;
+  if (o.guest && o.fps.empty()) words += frames_of_display();
+  if (o.guest && std::getenv(kMpsPriority) == nullptr) e.set.emplace_back(kMpsPriority, "1");
   words += slice;
   if (!o.tuning.empty()) words += "," + o.tuning;
   e.set.emplace_back(kVariable, words);

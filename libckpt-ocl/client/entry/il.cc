@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Programs in an intermediate language (SPIR-V), where the driver supports it.
+#include "libckpt-ocl/client/entry/il.h"
+
 #include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/object/create.h"
@@ -19,7 +21,31 @@ bool any_device_supports_il(const Context &c) {
   });
 }
 
+constexpr u16 kConstant = api::spec<&::clSetProgramSpecializationConstant>.op;
+
 }  // namespace
+
+// A build is the last entry that is no constant; the first entry is the program's creation.
+std::vector<Bytes> constants_of_build(const Program &p) {
+  std::vector<Bytes> before, since;
+  for (const LedgerEntry &entry : p.ledger_entries) {
+    if (entry.op == kConstant)
+      since.push_back(entry.payload);
+    else
+      before.insert(before.end(), since.begin(), since.end()), since.clear();
+  }
+  return before;
+}
+
+cl_int give_constant(Program &p, Bytes payload) {
+  std::memcpy(payload.data(), &p.number, std::min(payload.size(), sizeof p.number));
+  cl_int status = link().round_trip(kConstant, 0, payload);
+  if (status != CL_SUCCESS) return status;
+  std::lock_guard lock(p.mutex);
+  p.record(kConstant, std::move(payload));
+  return status;
+}
+
 }  // namespace ckpt::ocl
 
 namespace ckpt::ocl::entry {
@@ -48,13 +74,8 @@ cl_int clSetProgramSpecializationConstant(cl_program program, cl_uint id, size_t
   auto *p = object<Program>(program);
   if (!p || p->il.empty()) return CL_INVALID_PROGRAM;
   if (!value) return CL_INVALID_VALUE;
-  constexpr auto kFunction = &::clSetProgramSpecializationConstant;
-  Bytes payload = encoded<kFunction>(program, id, size, value);
-  cl_int status = link().round_trip(api::spec<kFunction>.op, 0, payload);
-  if (status != CL_SUCCESS) return status;
-  std::lock_guard lock(p->mutex);
-  p->record(api::spec<kFunction>.op, std::move(payload));
-  return CL_SUCCESS;
+  return give_constant(*p,
+                       encoded<&::clSetProgramSpecializationConstant>(program, id, size, value));
 }
 
 }  // namespace ckpt::ocl::entry

@@ -4,8 +4,10 @@
 #include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "libckpt-ocl/client/entry/icd.h"
+#include "libckpt-ocl/client/entry/il.h"
 #include "libckpt-ocl/client/entry/program.h"
 #include "libckpt-ocl/client/link/link.h"
+#include "slicing/spirv.h"
 #include "slicing/whole_kernels.h"
 
 namespace ckpt::ocl {
@@ -54,10 +56,21 @@ Ref<T> kept(H made, Release release) {
   return ref;
 }
 
-// A program from the container for the devices of `p`, built; null if it does not compile.
-Ref<Program> built(const Program &p, const Bytes &container) {
+std::vector<cl_device_id> devices_of(const Program &p) {
   std::vector<cl_device_id> devices;
   for (Device *d : p.devices) devices.push_back(handle<cl_device_id>(d));
+  return devices;
+}
+
+bool build(Program &made, const Program &p, const char *options) {
+  std::vector<cl_device_id> devices = devices_of(p);
+  return entry::clBuildProgram(handle<cl_program>(&made), static_cast<cl_uint>(devices.size()),
+                               devices.data(), options, nullptr, nullptr) == CL_SUCCESS;
+}
+
+// A program from the container for the devices of `p`, built; null if it does not compile.
+Ref<Program> built(const Program &p, const Bytes &container) {
+  std::vector<cl_device_id> devices = devices_of(p);
   auto n = static_cast<cl_uint>(devices.size());
   std::vector<size_t> sizes(n, container.size());
   std::vector<const unsigned char *> binaries(
@@ -66,10 +79,25 @@ Ref<Program> built(const Program &p, const Bytes &container) {
       entry::clCreateProgramWithBinary(handle<cl_context>(p.context.get()), n, devices.data(),
                                        sizes.data(), binaries.data(), nullptr, nullptr);
   auto program = kept<Program>(made, entry::clReleaseProgram);
-  if (!program || entry::clBuildProgram(handle<cl_program>(program.get()), n, devices.data(), "",
-                                        nullptr, nullptr) != CL_SUCCESS)
-    return {};
-  return program;
+  return program && build(*program, p, "") ? program : Ref<Program>();
+}
+
+std::vector<Bytes> specialization(Program &p) {
+  std::lock_guard lock(p.mutex);
+  return constants_of_build(p);
+}
+
+// The same for a module in SPIR-V.
+Ref<Program> built_from_il(Program &p, const Texts &texts, u32 form) {
+  Bytes module = slicing::sliced_spirv(p.il, form).module;
+  if (module.empty()) return {};
+  auto program = kept<Program>(entry::clCreateProgramWithIL(handle<cl_context>(p.context.get()),
+                                                            module.data(), module.size(), nullptr),
+                               entry::clReleaseProgram);
+  if (!program) return {};
+  for (Bytes &value : specialization(p))
+    if (give_constant(*program, std::move(value)) != CL_SUCCESS) return {};
+  return build(*program, p, texts.options.c_str()) ? program : Ref<Program>();
 }
 
 // Each program has variables of its own, so two kernels of different programs would not share them.
@@ -79,12 +107,23 @@ bool has_variables(const Program &p) {
   });
 }
 
+void survey_il(Program &p, SlicedProgram &made) {
+  slicing::SlicedSpirv module = slicing::sliced_spirv(p.il, 0);
+  made.whole = module.whole;
+  made.may_wait = module.may_wait;
+  made.hash = fnv1a(text(p.il), made.hash);
+  // Behind the number of the program, which another run may not have.
+  for (const Bytes &value : specialization(p))
+    made.hash = fnv1a(text(value).substr(std::min(value.size(), sizeof p.number)), made.hash);
+}
+
 std::shared_ptr<SlicedProgram> make_sliced(Program &p) {
   auto made = std::make_shared<SlicedProgram>();
   Texts texts = texts_of(p);
-  if (texts.source.empty() && texts.units.empty())
-    made->whole = p.il.empty() ? "its program's source is unknown" : "its program is in SPIR-V";
+  if (texts.source.empty() && texts.units.empty() && p.il.empty())
+    made->whole = "its program's source is unknown";
   made->hash = fnv1a(texts.options);
+  if (!p.il.empty()) survey_il(p, *made);
   texts.each([&](const std::string &text) {
     made->may_wait = made->may_wait || slicing::may_wait(text);
     made->hash = fnv1a(text, made->hash);
@@ -109,7 +148,11 @@ SlicedProgram &sliced_program(Program &p) {
 
 Program *program_in_form(Program &p, u32 form) {
   SlicedProgram::Form &f = sliced_program(p).forms[form];
-  if (!std::exchange(f.made, true)) f.program = built(p, sliced_container(texts_of(p), form));
+  if (!std::exchange(f.made, true)) {
+    Texts texts = texts_of(p);
+    f.program =
+        p.il.empty() ? built(p, sliced_container(texts, form)) : built_from_il(p, texts, form);
+  }
   return f.program.get();
 }
 

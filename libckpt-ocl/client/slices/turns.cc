@@ -63,17 +63,26 @@ class Turns {
         changed_.wait(lock, [this] { return over_.load(); });
         queues.swap(queues_);
       }
-      double pause = test(queues);
+      Wait wait = test(queues, "turn");
+      for (; wait.tests_again; wait = test(queues, "test in the pause")) sleep(wait.ns);
       queues.clear();
-      std::this_thread::sleep_for(std::chrono::duration<double, std::nano>(pause));
+      sleep(wait.ns);
       ApiCall call;
       over_ = false;
       link().wake_waiters();
     }
   }
 
-  // Returns the pause before the next turn.
-  double test(const std::vector<Ref<Queue>> &queues) {
+  static void sleep(double ns) {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::nano>(ns));
+  }
+
+  // Until the next test or, without one, until the next turn.
+  struct Wait {
+    bool tests_again;
+    double ns;
+  };
+  Wait test(const std::vector<Ref<Queue>> &queues, const char *what) {
     ApiCall call;
     for (const Ref<Queue> &q : queues)
       if (Ref<Event> last = request_marker(*q)) wait(*last);
@@ -81,11 +90,12 @@ class Turns {
     std::lock_guard lock(mutex_);
     bool before = cooperation_.continuous();
     double pause = cooperation_.tested(taken);
-    log::debug("turn: {}, the empty kernel took {:.3f} ms", before ? "continuous" : "periodic",
+    log::debug("{}: {}, the empty kernel took {:.3f} ms", what, before ? "continuous" : "periodic",
                taken / 1e6);
     if (before != cooperation_.continuous())
       log::info("guest: {} mode", before ? "periodic" : "continuous");
-    return pause;
+    if (cooperation_.tests_again()) return {true, cooperation_.probe_ns()};
+    return {false, pause};
   }
 
   std::mutex mutex_;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Features of OpenCL 3.0 that no implementation of the test bed has. Preloaded into the proxy, this
-// library simulates them; it changes nothing in other processes.
+// library simulates them; it changes nothing in other processes, but for sources as SPIR-V.
 //
 // - SPIR-V: a module is a SPIR-V header followed by OpenCL C. Specialization constant N becomes the
-//   macro SPEC_N.
+//   macro SPEC_N. A real module is translated to SPIR by CKPT_TEST_LLVM_SPIRV (the path of
+//   llvm-spirv), as PoCL does it where it is built with SPIR-V; values of constants are printed.
+// - Sources as SPIR-V: with CKPT_TEST_CLANG (the path of clang) the program's sources become
+// modules.
+//   This alone is simulated in the program, too.
 // - Sub-groups: an answer is the sum of the inputs and the last digit of the query.
 // - Variables at program scope: a program built with -D VARIABLES has 64 bytes of them.
 // - Device UUIDs: CKPT_TEST_UUID in the environment (32 hexadecimal digits) is the UUID of PoCL's
@@ -19,10 +23,16 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -75,6 +85,63 @@ std::map<cl_program, std::map<cl_uint, cl_int>> &constants() {
   return all;
 }
 
+// The programs that are in real SPIR-V.
+std::set<cl_program> &modules() {
+  static std::set<cl_program> all;
+  return all;
+}
+
+// It begins with OpCapability.
+bool is_module(const void *il, size_t length) {
+  cl_uint words[6] = {};
+  std::memcpy(words, il, std::min(length, sizeof words));
+  return words[5] == (2u << 16 | 17);
+}
+
+// What the commands make of a file `in` in a file `out`.
+std::string translated(const void *what, size_t length, const std::string &commands) {
+  char folder[] = "/tmp/ckpt-spirv-XXXXXX";
+  if (!::mkdtemp(folder)) return {};
+  std::ofstream(std::string(folder) + "/in", std::ios::binary)
+      .write(static_cast<const char *>(what), static_cast<std::streamsize>(length));
+  bool ran =
+      std::system(("unset LD_PRELOAD; cd " + std::string(folder) + " && " + commands).c_str()) == 0;
+  std::ifstream made(std::string(folder) + "/out", std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(made), {}};
+  std::filesystem::remove_all(folder);
+  return ran ? text : std::string();
+}
+
+std::string llvm_spirv() {
+  const char *path = std::getenv("CKPT_TEST_LLVM_SPIRV");
+  return path ? path : "false";
+}
+
+std::string module_of(const std::string &source) {
+  const char *clang = std::getenv("CKPT_TEST_CLANG");
+  if (!clang || in_proxy()) return {};
+  return translated(source.data(), source.size(),
+                    std::string(clang) +
+                        " -w -x cl -cl-std=CL1.2 -target spir64 -O1 -Xclang "
+                        "-finclude-default-header -emit-llvm -c in -o bitcode && " +
+                        llvm_spirv() + " --spirv-max-version=1.0 -o out bitcode");
+}
+
+cl_program program_from_module(cl_context context, const void *il, size_t length, cl_int *errcode) {
+  std::string spir =
+      translated(il, length, llvm_spirv() + " -r --spirv-target-env=CL2.0 -o out in");
+  cl_uint n = 0;
+  ::clGetContextInfo(context, CL_CONTEXT_NUM_DEVICES, sizeof n, &n, nullptr);
+  std::vector<cl_device_id> devices(n);
+  ::clGetContextInfo(context, CL_CONTEXT_DEVICES, n * sizeof devices[0], devices.data(), nullptr);
+  std::vector<size_t> sizes(n, spir.size());
+  std::vector<const unsigned char *> all(n, reinterpret_cast<const unsigned char *>(spir.data()));
+  cl_program made = ::clCreateProgramWithBinary(context, n, devices.data(), sizes.data(),
+                                                all.data(), nullptr, errcode);
+  if (made) modules().insert(made);
+  return made;
+}
+
 }  // namespace
 
 // The vendor's header declares these functions with other parameter names.
@@ -125,11 +192,25 @@ extern "C" {
   return answer(&bytes, sizeof bytes, room, value, needed);
 }
 
+[[gnu::visibility("default")]] cl_program clCreateProgramWithSource(cl_context context, cl_uint n,
+                                                                    const char **texts,
+                                                                    const size_t *lengths,
+                                                                    cl_int *errcode) {
+  std::string all;
+  for (cl_uint i = 0; i < n; i++)
+    all += lengths && lengths[i] ? std::string(texts[i], lengths[i]) : std::string(texts[i]);
+  if (std::string module = module_of(all); !module.empty())
+    return ::clCreateProgramWithIL(context, module.data(), module.size(), errcode);
+  return next<decltype(&clCreateProgramWithSource)>("clCreateProgramWithSource")(context, n, texts,
+                                                                                 lengths, errcode);
+}
+
 [[gnu::visibility("default")]] cl_program clCreateProgramWithIL(cl_context context, const void *il,
                                                                 size_t length, cl_int *errcode) {
   if (!in_proxy())
     return next<decltype(&clCreateProgramWithIL)>("clCreateProgramWithIL")(context, il, length,
                                                                            errcode);
+  if (is_module(il, length)) return program_from_module(context, il, length, errcode);
   const char *text = static_cast<const char *>(il) + kHeaderBytes;
   size_t bytes = length - kHeaderBytes;
   return clCreateProgramWithSource(context, 1, &text, &bytes, errcode);
@@ -155,6 +236,12 @@ extern "C" {
   if (!in_proxy()) return real(program, n, devices, options, notify, user);
   if (std::getenv("CKPT_TEST_NO_COMPILER")) options = "-cl-no-such-option";
   std::string all = options ? options : "";
+  if (modules().contains(program)) {
+    for (auto [id, value] : constants()[program])
+      std::fprintf(stderr, "constant %u of a module: %d\n", id, value);
+    all += " -x spir -spir-std=1.2";
+    return real(program, n, devices, all.c_str(), notify, user);
+  }
   for (auto [id, value] : constants()[program])
     all += " -D SPEC_" + std::to_string(id) + "=" + std::to_string(value);
   return real(program, n, devices, all.c_str(), notify, user);
