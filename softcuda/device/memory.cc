@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/base/huge_pages.h"
+
 namespace ckpt::softcuda {
 namespace {
 
@@ -53,6 +55,8 @@ bool Memory::commit(u64 base, u64 bytes) {
 }
 
 void Memory::decommit(u64 base, u64 bytes) {
+  u64 host = base + distance_;
+  populated_.forget(host / kGranuleBytes, (host + bytes) / kGranuleBytes);
   (void)map_without_access(base + distance_, bytes, MAP_FIXED | MAP_NORESERVE);
 }
 
@@ -229,6 +233,18 @@ bool Memory::in_window(u64 address) const {
   return window_ != 0 && address - window_ < kWindowBytes;
 }
 
+void Memory::populate(char *host, u64 bytes) {
+  u64 at = reinterpret_cast<u64>(host);
+  if (bytes < kGranuleBytes) return;
+  std::optional<Allocation> a = find(at - distance_);
+  if (!a || a->kind != MemoryKind::Mapping) return;
+  u64 begin = at / kGranuleBytes, end = rounded(at + bytes, kGranuleBytes) / kGranuleBytes;
+  populated_.add(begin, end, [](u64 first, u64 last) {
+    auto *memory = reinterpret_cast<std::byte *>(first * kGranuleBytes);
+    (void)ckpt::populate({memory, (last - first) * kGranuleBytes});  // else the copy makes them
+  });
+}
+
 std::optional<u64> Memory::reserve(u64 bytes, u64 align, u64 at) {
   std::unique_lock lock(mutex_);
   if (!open_window()) return {};
@@ -349,6 +365,7 @@ Result<> Memory::save_device_memory() {
   for (const auto &[base, granule] : small_) budget_.give(granule.device, kGranuleBytes);
   for (auto [begin, end] : closed_parts()) munmap(pointer(begin), end - begin);
   munmap(pointer(window_ + distance_), kWindowBytes);
+  populated_.forget(0, ~u64{0});
   return {};
 }
 
