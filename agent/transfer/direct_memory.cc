@@ -76,9 +76,7 @@ std::span<std::byte> DirectMemory::piece(u64 number) const {
   return {base_ + begin, std::min(kPieceBytes, bytes_ - begin)};
 }
 
-Result<> DirectMemory::populate(u64 number) const {
-  return ckpt::populate(piece(number));
-}
+Result<> DirectMemory::populate(u64 number) const { return ckpt::populate(piece(number)); }
 
 std::optional<DirectMemory::Place> DirectMemory::take(u64 wanted) {
   if (std::optional<Place> again = take_given(wanted)) return again;

@@ -2,8 +2,8 @@
 #include "common/base/huge_pages.h"
 
 #include <doctest/doctest.h>
-#include <sys/mman.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -78,8 +78,8 @@ TEST_CASE("the pages of a file in memory are huge where the kernel makes them on
   }
   REQUIRE(populate(f.memory));
   // A second mapping of a huge page needs no fault for the 511 pages behind the first.
-  void *again = mmap(f.memory.data(), f.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                     f.fd.get(), 0);
+  void *again =
+      mmap(f.memory.data(), f.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, f.fd.get(), 0);
   REQUIRE(again == f.memory.data());
   UniqueFd maps(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   REQUIRE(maps);
