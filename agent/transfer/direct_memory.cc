@@ -8,17 +8,17 @@
 
 #include <algorithm>
 
+#include "common/base/huge_pages.h"
+
 namespace ckpt::agent {
 namespace {
-
-constexpr u64 kHugePage = 2u << 20;
 
 u64 rounded_up(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
 
 // At the end of each piece less than a grain may stay unused.
 u64 with_waste(u64 bytes) {
   u64 waste = (bytes / (DirectMemory::kPieceBytes - DirectMemory::kGrain) + 1);
-  return rounded_up(bytes + waste * DirectMemory::kGrain, kHugePage);
+  return rounded_up(bytes + waste * DirectMemory::kGrain, kHugePageBytes);
 }
 
 // ftruncate(2) beyond the limit would end the process with SIGXFSZ.
@@ -51,11 +51,11 @@ Result<OwnFd> DirectMemory::make_file() {
 Result<> DirectMemory::map(int fd) {
   unmap();
   std::scoped_lock lock(fork_gate());
-  void *all = ::mmap(nullptr, bytes_ + kHugePage, PROT_NONE,
+  void *all = ::mmap(nullptr, bytes_ + kHugePageBytes, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) return fail_errno("cannot reserve addresses for {} MiB", bytes_ >> 20);
   reserved_ = all;
-  auto aligned = rounded_up(reinterpret_cast<u64>(all), kHugePage);
+  auto aligned = rounded_up(reinterpret_cast<u64>(all), kHugePageBytes);
   void *p = ::mmap(reinterpret_cast<void *>(aligned), bytes_, PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_FIXED, fd, 0);
   if (p == MAP_FAILED) return fail_errno("cannot map {} MiB", bytes_ >> 20);
@@ -66,7 +66,7 @@ Result<> DirectMemory::map(int fd) {
 }
 
 void DirectMemory::unmap() {
-  if (reserved_ != nullptr) ::munmap(reserved_, bytes_ + kHugePage);
+  if (reserved_ != nullptr) ::munmap(reserved_, bytes_ + kHugePageBytes);
   reserved_ = nullptr;
   base_ = nullptr;
 }
@@ -76,13 +76,7 @@ std::span<std::byte> DirectMemory::piece(u64 number) const {
   return {base_ + begin, std::min(kPieceBytes, bytes_ - begin)};
 }
 
-Result<> DirectMemory::populate(u64 number) const {
-  std::span<std::byte> all = piece(number);
-  if (::madvise(all.data(), all.size(), MADV_POPULATE_WRITE) == 0) return {};
-  // Linux before 5.14 does not know the advice: then the copies give the memory its pages.
-  if (errno == EINVAL) return {};
-  return fail_errno("cannot get {} MiB of host memory", all.size() >> 20);
-}
+Result<> DirectMemory::populate(u64 number) const { return ckpt::populate(piece(number)); }
 
 std::optional<DirectMemory::Place> DirectMemory::take(u64 wanted) {
   if (std::optional<Place> again = take_given(wanted)) return again;

@@ -8,8 +8,7 @@
 // and the pages must exist before the device writes.
 //
 // How it works. The file is divided into pieces of 32 MiB. One call allocates the pages of a piece
-// (MADV_POPULATE_WRITE; huge pages if the kernel allows them for shared memory, see
-// /sys/kernel/mm/transparent_hugepage/shmem_enabled), for several pieces at a time on several cores
+// (common/base/huge_pages.h), for several pieces at a time on several cores
 // and ahead of the copies (pieces_ahead.h). No copy crosses the end of a piece, because each piece
 // is page-locked by itself.
 //

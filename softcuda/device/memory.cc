@@ -7,32 +7,21 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/base/huge_pages.h"
+#include "softcuda/device/windows.h"
+
 namespace ckpt::softcuda {
 namespace {
 
-constexpr u64 kWindowBytes = 8ull << 40;
 constexpr u64 kAliasHint = 0x3000'0000'0000;
 constexpr u64 kPage = 4096;
 
 u64 rounded(u64 n, u64 to) { return (n + to - 1) / to * to; }
-void *pointer(u64 address) { return reinterpret_cast<void *>(address); }
 
 u64 map_window(u64 hint) {
   void *p = mmap(pointer(hint), kWindowBytes + kGranuleBytes, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? 0 : rounded(reinterpret_cast<u64>(p), kGranuleBytes);
-}
-
-// Addresses without access. Linux charges such a mapping only when it becomes writable, and with
-// MAP_NORESERVE not even then.
-bool map_without_access(u64 at, u64 bytes, int flags) {
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
-  return mmap(pointer(at), bytes, PROT_NONE, kFlags | flags, -1, 0) != MAP_FAILED;
-}
-
-bool on_device(const Allocation &a) {
-  return a.kind == MemoryKind::Device || a.kind == MemoryKind::Pool ||
-         a.kind == MemoryKind::Mapping;
 }
 
 }  // namespace
@@ -53,6 +42,8 @@ bool Memory::commit(u64 base, u64 bytes) {
 }
 
 void Memory::decommit(u64 base, u64 bytes) {
+  u64 host = base + distance_;
+  populated_.forget(host / kGranuleBytes, (host + bytes) / kGranuleBytes);
   (void)map_without_access(base + distance_, bytes, MAP_FIXED | MAP_NORESERVE);
 }
 
@@ -229,6 +220,18 @@ bool Memory::in_window(u64 address) const {
   return window_ != 0 && address - window_ < kWindowBytes;
 }
 
+void Memory::populate(char *host, u64 bytes) {
+  u64 at = reinterpret_cast<u64>(host);
+  if (bytes < kGranuleBytes) return;
+  std::optional<Allocation> a = find(at - distance_);
+  if (!a || a->kind != MemoryKind::Mapping) return;
+  u64 begin = at / kGranuleBytes, end = rounded(at + bytes, kGranuleBytes) / kGranuleBytes;
+  populated_.add(begin, end, [](u64 first, u64 last) {
+    auto *memory = reinterpret_cast<std::byte *>(first * kGranuleBytes);
+    (void)ckpt::populate({memory, (last - first) * kGranuleBytes});  // else the copy makes them
+  });
+}
+
 std::optional<u64> Memory::reserve(u64 bytes, u64 align, u64 at) {
   std::unique_lock lock(mutex_);
   if (!open_window()) return {};
@@ -320,85 +323,6 @@ bool Memory::set_access(u64 base, u64 bytes, u32 device, bool read, bool write) 
     at += a.reserved;
   }
   return at == end;
-}
-
-std::vector<std::pair<u64, u64>> Memory::closed_parts() const {
-  std::vector<std::pair<u64, u64>> parts;
-  u64 at = window_;
-  for (const auto &[base, bytes] : reservations_) {
-    if (!own_reservations_) break;
-    if (base > at) parts.emplace_back(at, base);
-    at = base + bytes;
-  }
-  if (at < window_ + kWindowBytes) parts.emplace_back(at, window_ + kWindowBytes);
-  return parts;
-}
-
-// The windows are unmapped, because CRIU would inspect every page of them. Their addresses stay
-// free: the kernel places no other mapping there unless it is asked to.
-Result<> Memory::save_device_memory() {
-  std::unique_lock lock(mutex_);
-  if (window_ == 0) return {};
-  for (const auto &[base, a] : allocations_) {
-    // The contents of mappings belong to their physical memory (driver/vmm.cc).
-    if (!on_device(a) || a.kind == MemoryKind::Mapping) continue;
-    Saved &k = saved_.emplace_back(Saved{base, std::vector<std::byte>(a.reserved)});
-    std::memcpy(k.bytes.data(), pointer(a.host), a.reserved);
-    if (a.reserved >= kGranuleBytes) budget_.give(a.device, a.reserved);
-  }
-  for (const auto &[base, granule] : small_) budget_.give(granule.device, kGranuleBytes);
-  for (auto [begin, end] : closed_parts()) munmap(pointer(begin), end - begin);
-  munmap(pointer(window_ + distance_), kWindowBytes);
-  return {};
-}
-
-bool Memory::reopen_window() {
-  std::vector<std::pair<u64, u64>> parts = closed_parts();
-  parts.emplace_back(window_ + distance_, window_ + distance_ + kWindowBytes);
-  // EEXIST: the part is still mapped from a restore that failed.
-  return std::ranges::all_of(parts, [](auto part) {
-    return map_without_access(part.first, part.second - part.first,
-                              MAP_NORESERVE | MAP_FIXED_NOREPLACE) ||
-           errno == EEXIST;
-  });
-}
-
-Result<> Memory::restore_device_memory() {
-  std::unique_lock lock(mutex_);
-  if (window_ == 0) return {};
-  if (!reopen_window()) return fail_errno("cannot map the addresses of device memory again");
-  // Either all of the memory is restored, or none.
-  std::vector<std::pair<u32, u64>> taken;
-  auto take = [&](u32 device, u64 base, u64 bytes) {
-    if (!budget_.take(device, bytes)) return false;
-    taken.emplace_back(device, bytes);
-    return commit(base, bytes);
-  };
-  bool enough = true;
-  for (const auto &[base, a] : allocations_)
-    if (on_device(a) && a.kind != MemoryKind::Mapping && a.reserved >= kGranuleBytes)
-      enough = enough && take(a.device, base, a.reserved);
-  for (const auto &[base, granule] : small_)
-    enough = enough && take(granule.device, base, kGranuleBytes);
-  if (!enough) {
-    for (auto [device, bytes] : taken) budget_.give(device, bytes);
-    return fail("the device has too little free memory to restore the process");
-  }
-  for (const Saved &k : saved_)
-    std::memcpy(pointer(k.base + distance_), k.bytes.data(), k.bytes.size());
-  saved_.clear();
-  return {};
-}
-
-bool Memory::remap(u64 physical, int memory_fd) {
-  std::unique_lock lock(mutex_);
-  for (const auto &[base, a] : allocations_) {
-    if (a.kind != MemoryKind::Mapping || a.physical != physical) continue;
-    void *p = mmap(pointer(a.host), a.reserved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                   memory_fd, static_cast<off_t>(a.offset));
-    if (p == MAP_FAILED) return false;
-  }
-  return true;
 }
 
 }  // namespace ckpt::softcuda

@@ -26,6 +26,7 @@
 
 #include "common/base/result.h"
 #include "common/base/spans.h"
+#include "softcuda/device/populated.h"
 #include "softcuda/vm/memory_view.h"
 
 namespace ckpt::softcuda {
@@ -87,6 +88,9 @@ class Memory {
   char *host(u64 address, u64 bytes) const;
   // Whether this is a device address, allocated or not.
   bool in_window(u64 address) const;
+  // Gives the bytes at a host address their pages, if they are of a mapping and many. For a copy
+  // that overwrites them.
+  void populate(char *host, u64 bytes);
 
   // Virtual memory management (cuMemAddressReserve, cuMemMap …): addresses without memory, and
   // mappings of physical memory to them. All sizes are multiples of kGranuleBytes.
@@ -134,6 +138,7 @@ class Memory {
   std::map<u64, Granule> small_;  // granules that hold small allocations
   std::map<u64, u64> reservations_;
   std::map<u64, Allocation> allocations_;
+  Populated populated_;  // of the alias
   struct Saved {
     u64 base;
     std::vector<std::byte> bytes;

@@ -64,6 +64,7 @@ void run(Context *c, const Box &b) {
 }
 
 void run(const Box &b) {
+  if (b.height * b.depth == 1) process().memory->populate(b.dst, b.width);
   for (u64 z = 0; z < b.depth; ++z)
     for (u64 y = 0; y < b.height; ++y)
       std::memmove(b.dst + z * b.dst_slice + y * b.dst_row, b.src + z * b.src_slice + y * b.src_row,
@@ -71,6 +72,7 @@ void run(const Box &b) {
 }
 
 void run(const Fill &f) {
+  if (f.height == 1) process().memory->populate(f.dst, f.width * f.element);
   for (u64 y = 0; y < f.height; ++y) {
     char *row = f.dst + y * f.row;
     if (f.element == 1) {

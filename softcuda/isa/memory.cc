@@ -46,6 +46,18 @@ void write(char *p, T v) {
   std::memcpy(p, &v, sizeof v);
 }
 
+// Copies a part of a row. In pieces of 32 bytes, as most instructions read and write rows: a
+// processor forwards a store to a load only if the store has all bytes of the load, and the copy
+// that the compiler makes of std::memcpy stores 16 bytes at a time.
+using Piece [[gnu::vector_size(32), gnu::aligned(1), gnu::may_alias]] = u64;
+template <size_t Bytes>
+[[gnu::always_inline]] inline void copy_cells(void *to, const void *from) {
+  static_assert(Bytes % sizeof(Piece) == 0);
+  Piece *out = static_cast<Piece *>(to);
+  const Piece *in = static_cast<const Piece *>(from);
+  for (size_t i = 0; i < Bytes / sizeof(Piece); ++i) out[i] = in[i];
+}
+
 template <class T, bool Wide, Where W>
 [[gnu::always_inline]] inline void load_halves(const Warp &w, u32 row,
                                                const Halves<W, sizeof(T)> &from, u32 k) {
@@ -56,8 +68,8 @@ template <class T, bool Wide, Where W>
     auto l = element(low), h = element(high);
     for_lanes(kAllLanes, [&](u32 i) { out[i] = i < kHalf ? l : h; });
   } else if constexpr (sizeof(T) == sizeof *out) {
-    std::memcpy(out, low, kHalf * sizeof(T));
-    std::memcpy(out + kHalf, high, kHalf * sizeof(T));
+    copy_cells<kHalf * sizeof(T)>(out, low);
+    copy_cells<kHalf * sizeof(T)>(out + kHalf, high);
   } else {
     for (u32 i = 0; i < kHalf; ++i) out[i] = element(low + i * sizeof(T));
     for (u32 i = 0; i < kHalf; ++i) out[kHalf + i] = element(high + i * sizeof(T));
@@ -74,7 +86,7 @@ template <class T, bool Wide, Where W>
     if (to.same)
       write(p, from_register<T>(in[kHalf - 1]));
     else if constexpr (sizeof(T) == sizeof *in)
-      std::memcpy(p, in, kHalf * sizeof(T));
+      copy_cells<kHalf * sizeof(T)>(p, in);
     else
       for (u32 i = 0; i < kHalf; ++i) write(p + i * sizeof(T), from_register<T>(in[i]));
   }
@@ -124,7 +136,7 @@ template <Where W>
 constexpr bool kOfAllLanes = W == Where::Global || W == Where::Shared;
 
 template <class T, bool Wide, Where W>
-[[gnu::always_inline]] inline void load_elements(Warp &w, const Op &o, Mask m) {
+[[gnu::noinline]] void load_elements(Warp &w, const Op &o, Mask m) {
   const u32 *rows = rows_of(w, o, o.dst), count = o.aux & kCount;
   Halves<W, sizeof(T)> halves;
   if (!kOfAllLanes<W> || m != kAllLanes || !halves.find(w, o, count, false))
@@ -133,7 +145,7 @@ template <class T, bool Wide, Where W>
     if (rows[k] != vm::kNoRow) load_halves<T, Wide, W>(w, rows[k], halves, k);
 }
 template <class T, bool Wide, Where W>
-[[gnu::always_inline]] inline void store_elements(Warp &w, const Op &o, Mask m) {
+[[gnu::noinline]] void store_elements(Warp &w, const Op &o, Mask m) {
   const u32 *rows = rows_of(w, o, o.b), count = o.aux & kCount;
   Halves<W, sizeof(T)> halves;
   if (!kOfAllLanes<W> || m != kAllLanes || !halves.find(w, o, count, true))
@@ -141,15 +153,27 @@ template <class T, bool Wide, Where W>
   for (u32 k = 0; k < count; ++k) store_halves<T, Wide, W>(w, rows[k], halves, k);
 }
 
+// Nearly all accesses are of one element in a register of its size. With the other cases in
+// functions of their own, the compiler saves no registers for these.
 template <class T, Where W>
 void load(Warp &w, const Op &o, Mask m) {
-  if (sizeof(T) < 8 && (o.aux & kWide) != 0) return load_elements<T, true, W>(w, o, m);
-  load_elements<T, false, W>(w, o, m);
+  if (o.aux != 1 || o.dst == vm::kNoRow)
+    return sizeof(T) < 8 && (o.aux & kWide) != 0 ? load_elements<T, true, W>(w, o, m)
+                                                 : load_elements<T, false, W>(w, o, m);
+  Halves<W, sizeof(T)> halves;
+  if (kOfAllLanes<W> && m == kAllLanes && halves.find(w, o, 1, false))
+    return load_halves<T, false, W>(w, o.dst, halves, 0);
+  load_each<T, false, W>(w, o, m, &o.dst, 1);
 }
 template <class T, Where W>
 void store(Warp &w, const Op &o, Mask m) {
-  if (sizeof(T) < 8 && (o.aux & kWide) != 0) return store_elements<T, true, W>(w, o, m);
-  store_elements<T, false, W>(w, o, m);
+  if (o.aux != 1)
+    return sizeof(T) < 8 && (o.aux & kWide) != 0 ? store_elements<T, true, W>(w, o, m)
+                                                 : store_elements<T, false, W>(w, o, m);
+  Halves<W, sizeof(T)> halves;
+  if (kOfAllLanes<W> && m == kAllLanes && halves.find(w, o, 1, true))
+    return store_halves<T, false, W>(w, o.b, halves, 0);
+  store_each<T, false, W>(w, o, m, &o.b, 1);
 }
 
 template <class T>
@@ -161,15 +185,31 @@ void put(const Warp &w, u32 row, bool wide, u32 lane, T v) {
     w.row<Cell<T>>(row)[lane] = to_cell<T>(v);
 }
 
+// Parameters of a kernel at Op::imm, the same for all lanes.
+template <class T>
+void load_same_param(Warp &w, const Op &o, Mask m) {
+  u32 count = o.aux & kCount, bytes = static_cast<u32>(sizeof(T)) * count;
+  const u32 *rows = rows_of(w, o, o.dst);
+  const std::vector<std::byte> &params = w.grid->params;
+  u64 at = static_cast<u64>(o.imm);
+  if (at > params.size() || bytes > params.size() - at)
+    return report_address(w, o, static_cast<u32>(std::countr_zero(m)), at, bytes, false);
+  for (u32 k = 0; k < count; ++k) {
+    T v = read<T>(reinterpret_cast<const char *>(params.data()) + at + k * sizeof(T));
+    for_lanes(m, [&](u32 i) { put<T>(w, rows[k], o.aux & kWide, i, v); });
+  }
+}
+
 // Parameters of a kernel. If Op::a is kNoRow, the address is Op::imm.
 template <class T>
 void load_param(Warp &w, const Op &o, Mask m) {
+  if (o.a == vm::kNoRow) return load_same_param<T>(w, o, m);
   u32 count = o.aux & kCount;
   const u32 *rows = rows_of(w, o, o.dst);
   const std::vector<std::byte> &params = w.grid->params;
   for (Mask left = m; left != 0; left &= left - 1) {
     u32 i = static_cast<u32>(std::countr_zero(left));
-    u64 at = static_cast<u64>(o.imm) + (o.a == vm::kNoRow ? 0 : w.row<u64>(o.a)[i]);
+    u64 at = static_cast<u64>(o.imm) + w.row<u64>(o.a)[i];
     u64 bytes = sizeof(T) * count;
     if (at > params.size() || bytes > params.size() - at)
       return report_address(w, o, i, at, static_cast<u32>(bytes), false);

@@ -80,11 +80,24 @@ u64 value_of(const Warp &w, Special id, u32 lane) {
   return 0;
 }
 
+// Whether the lanes of a warp have different values. Of %tid, which also has, `special` takes care.
+bool of_each_lane(Special id) {
+  return id == Special::LaneId || (id >= Special::MaskEq && id <= Special::MaskGt);
+}
+
 template <class C>
 void special(Warp &w, const Op &o, Mask m) {
   C *out = w.row<C>(o.dst);
   Special id = static_cast<Special>(o.aux);
-  for_lanes(m, [&](u32 i) { out[i] = static_cast<C>(value_of(w, id, i)); });
+  if (id <= Special::TidZ) {
+    const u32 *tid = w.tid[o.aux];
+    for_lanes(m, [&](u32 i) { out[i] = tid[i]; });
+  } else if (of_each_lane(id)) {
+    for_lanes(m, [&](u32 i) { out[i] = static_cast<C>(value_of(w, id, i)); });
+  } else {
+    const C value = static_cast<C>(value_of(w, id, 0));
+    for_lanes(m, [&](u32 i) { out[i] = value; });
+  }
 }
 
 void frame_address(Warp &w, const Op &o, Mask m) {

@@ -14,6 +14,17 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
+namespace {
+
+// Whether the instruction may access memory that is found by its address.
+bool looks_up_ranges(const Instruction &in, const isa::Selected &s) {
+  constexpr Flow kFlows[] = {Flow::Checked, Flow::Call, Flow::WarpSync, Flow::Yield};
+  if (std::ranges::find(kFlows, s.flow) == std::end(kFlows)) return false;
+  return in.has("global") || in.space() == ptx::Space::Generic || in.space() == ptx::Space::Const;
+}
+
+}  // namespace
+
 Decoder::Decoder(Kernel &kernel, const Symbol &function, Code &code)
     : kernel_(kernel),
       symbol_(function),
@@ -56,7 +67,9 @@ Result<> Decoder::run() {
   return patch_branches();
 }
 
-Op Decoder::start(const Instruction &in, const isa::Selected &s) const {
+// Ranges that different instructions look up alternately would replace each other in the cache, so
+// only these instructions get a place in it.
+Op Decoder::start(const Instruction &in, const isa::Selected &s) {
   Op op;
   op.run = s.run;
   op.inner = s.inner;
@@ -65,7 +78,7 @@ Op Decoder::start(const Instruction &in, const isa::Selected &s) const {
   op.flow = s.flow;
   op.line = in.line;
   op.guard_negated = in.guard_negated;
-  op.site = static_cast<u8>(code_.ops.size() % kCacheSites);
+  if (looks_up_ranges(in, s)) op.site = static_cast<u8>(sites_++ % kCacheSites);
   return op;
 }
 

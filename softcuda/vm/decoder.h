@@ -47,7 +47,7 @@ class Decoder {
   Result<std::vector<Slot>> slots(const ptx::Instruction &in, const ptx::Operand &list);
   Result<> barrier(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> patch_branches();
-  Op start(const ptx::Instruction &in, const isa::Selected &s) const;
+  Op start(const ptx::Instruction &in, const isa::Selected &s);
   Failure error(const ptx::Instruction &in, std::string_view why) const;
 
   // operands.cc: registers and immediates as rows
@@ -97,6 +97,7 @@ class Decoder {
   const isa::Helpers &helpers_;
   ptx::Body body_;
   const ptx::Instruction *current_ = nullptr;
+  u32 sites_ = 0;            // places in Warp::cache that were given to instructions
   std::vector<u32> starts_;  // of each instruction: its first Op
   std::vector<u32> rows_;    // of each register, or kNoRow
   std::map<std::pair<u64, size_t>, u32> constants_;

@@ -120,10 +120,12 @@ size_t split(Warp &w, size_t index, Mask m, u32 pc, u32 rest_pc) {
 }
 
 // The lanes of `m` that have in their cells the same value as the first lane. Without a jump for
-// each lane, since every warp-wide instruction asks.
+// each lane, since every warp-wide instruction asks; mostly it is a constant.
 template <class Cell>
 Mask same_as_first(const Cell *row, Mask m) {
-  Cell first = row[std::countr_zero(m)];
+  Cell first = row[std::countr_zero(m)], differs = 0;
+  for (u32 i = 0; i < kLanes; ++i) differs |= row[i] ^ first;
+  if (differs == 0) return m;
   Mask same = 0;
   for (u32 i = 0; i < kLanes; ++i) same |= static_cast<Mask>(row[i] == first) << i;
   return same & m;
@@ -206,7 +208,7 @@ Scheduler::Stop Scheduler::run_stretch(Warp &w, Group &g, u32 &backward_jumps) {
   u64 executed = 0, moved = 0;  // by each lane
   auto end = [&](Stop why) {
     g.pc = pc;
-    u64 lanes = static_cast<u64>(std::popcount(mask));
+    u64 lanes = mask == kAllLanes ? kLanes : static_cast<u64>(std::popcount(mask));
     instructions_ += executed * lanes;
     memory_bytes_ += moved * lanes;
     return why;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -97,6 +100,35 @@ TEST_CASE("a checkpoint saves device memory and restores it at its addresses") {
   CHECK(budget.left == 6 * kGranuleBytes);
   CHECK(std::string(memory.host(a->base, 64)) == "small");
   CHECK(std::string(memory.host(b->base, 64)) == "large");
+}
+
+TEST_CASE("a large copy to mapped memory finds all pages there") {
+  if (!kHasWindows) {
+    MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves too little address space)");
+    return;
+  }
+  constexpr u64 kBytes = 4 * kGranuleBytes;
+  LimitedBudget budget(0);
+  Memory memory(budget);
+  std::optional<u64> base = memory.reserve(kBytes, 0, 0);
+  REQUIRE(base);
+  auto pages = [&](u64 at, u64 bytes) {
+    std::vector<unsigned char> resident(bytes / 4096);
+    REQUIRE(mincore(memory.host(*base + at, bytes), bytes, resident.data()) == 0);
+    return std::ranges::count_if(resident, [](unsigned char c) { return (c & 1) != 0; });
+  };
+  for (int round = 0; round < 2; ++round) {  // the second one with new memory
+    UniqueFd fd(memfd_create("test", MFD_CLOEXEC));
+    REQUIRE(ftruncate(fd.get(), kBytes) == 0);
+    REQUIRE(memory.map(*base, kBytes, fd.get(), 0, 0, 1));
+    memory.populate(memory.host(*base, 1), kGranuleBytes - 1);  // not large
+    CHECK(pages(0, kBytes) == 0);
+    memory.populate(memory.host(*base + kGranuleBytes + 1, 1), kGranuleBytes);
+    CHECK(pages(0, kGranuleBytes) == 0);
+    CHECK(pages(kGranuleBytes, 2 * kGranuleBytes) == 2 * kGranuleBytes / 4096);
+    CHECK(pages(3 * kGranuleBytes, kGranuleBytes) == 0);
+    REQUIRE(memory.unmap(*base, kBytes));
+  }
 }
 
 TEST_CASE("invalid configurations of the broker are refused") {
