@@ -22,7 +22,7 @@ Bytes info(ocl::InfoOf of, u32 param) {
   return Writer().put(of).put(u64{2}).put(u64{0}).put(param).take();
 }
 
-constexpr u32 kVersion = 0x102f,
+constexpr u32 kDeviceVersion = 0x102f,
               kFreeMemory = 0x4039;  // CL_DEVICE_VERSION, …_GLOBAL_FREE_MEMORY_AMD
 
 const Inventories::Owner kAda{"ada", "--serve"};
@@ -35,19 +35,19 @@ TEST_CASE("questions are the devices' mapping and what is asked about them, up t
   REQUIRE(mapping);
   CHECK(question_of(*mapping).op == Op::MapDevices);
   CHECK(text(question_of(*mapping).payload) == "two devices");
-  auto version = q.key(sync(Op::Info), info(ocl::InfoOf::Device, kVersion));
+  auto version = q.key(sync(Op::Info), info(ocl::InfoOf::Device, kDeviceVersion));
   REQUIRE(version);
   CHECK(question_of(*version).op == Op::Info);
   CHECK_FALSE(q.key(sync(Op::Staging), bytes("")));
-  CHECK_FALSE(q.key(sync(Op::Info), info(ocl::InfoOf::Device, kVersion)));
+  CHECK_FALSE(q.key(sync(Op::Info), info(ocl::InfoOf::Device, kDeviceVersion)));
 }
 
 TEST_CASE("the same query about other devices is another question") {
   Questions a, b;
   a.key(sync(Op::MapDevices), bytes("these"));
   b.key(sync(Op::MapDevices), bytes("those"));
-  CHECK(a.key(sync(Op::Info), info(ocl::InfoOf::Device, kVersion)) !=
-        b.key(sync(Op::Info), info(ocl::InfoOf::Device, kVersion)));
+  CHECK(a.key(sync(Op::Info), info(ocl::InfoOf::Device, kDeviceVersion)) !=
+        b.key(sync(Op::Info), info(ocl::InfoOf::Device, kDeviceVersion)));
 }
 
 TEST_CASE("what may change, what names no device, and what makes an object is no question") {
@@ -57,11 +57,11 @@ TEST_CASE("what may change, what names no device, and what makes an object is no
     return q.key(h, payload);
   };
   CHECK_FALSE(later(sync(Op::Info), info(ocl::InfoOf::Device, kFreeMemory)));
-  CHECK_FALSE(later(sync(Op::Info), info(ocl::InfoOf::Kernel, kVersion)));
+  CHECK_FALSE(later(sync(Op::Info), info(ocl::InfoOf::Kernel, kDeviceVersion)));
   CHECK_FALSE(later(sync(Op::Info), bytes("short")));
   CHECK_FALSE(later(sync(Op::MapDevices), bytes("those")));
-  CHECK_FALSE(later({0, static_cast<u16>(Op::Info), 0, 0}, info(ocl::InfoOf::Device, kVersion)));
-  CHECK_FALSE(Questions().key(sync(Op::Info), info(ocl::InfoOf::Device, kVersion)));
+  CHECK_FALSE(later({0, static_cast<u16>(Op::Info), 0, 0}, info(ocl::InfoOf::Device, kDeviceVersion)));
+  CHECK_FALSE(Questions().key(sync(Op::Info), info(ocl::InfoOf::Device, kDeviceVersion)));
 }
 
 TEST_CASE("answers are kept for the user who got them") {
