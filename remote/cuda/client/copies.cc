@@ -2,12 +2,14 @@
 //
 // The program's bytes are read when a copy is enqueued, as the driver reads pageable memory. A
 // program could notice only if something that it has enqueued before writes to these bytes: a host
-// function, so a copy waits for those. Copies to the program's memory are waited for.
+// function, so a copy waits for those. Copies to the program's memory are waited for, except by a
+// driver in this process (native.h).
 #include "remote/cuda/client/copies.h"
 
 #include <algorithm>
 
 #include "remote/cuda/client/graphs/capture.h"
+#include "remote/cuda/client/native.h"
 #include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
@@ -52,8 +54,9 @@ CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
   if (CUresult e = wait_for_host_functions(order); e != CUDA_SUCCESS) return e;
   if (CUresult e = before_copy(to, 0, bytes, order); e != CUDA_SUCCESS) return e;
   bool certain = memory().holds(to, bytes) && can_send(order.stream);
-  for (u64 at = 0; at < bytes; at += kPieceBytes) {
-    u64 n = std::min(kPieceBytes, bytes - at);
+  u64 piece = link().native() ? bytes : kPieceBytes;
+  for (u64 at = 0; at < bytes; at += piece) {
+    u64 n = std::min(piece, bytes - at);
     bool last = at + n == bytes;
     CUresult e = send_piece(to + at, view(static_cast<const std::byte *>(from) + at, n), order,
                             certain && (order.async || !last));
@@ -71,6 +74,9 @@ CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
   if (is_capturing(order.stream))
     return capture_copy(order.stream, !order.async, number_of(to), from, bytes);
   if (CUresult e = before_copy(0, from, bytes, order); e != CUDA_SUCCESS) return e;
+  Native *native = link().native();
+  if (native && order.async && !shared_memory().is_used())
+    return note_error(native->read_later(current_context(), to, from, bytes, order.stream));
   Writer w;
   w.put(from).put(bytes).put(order.stream);
   CUresult e = note_error(link().ask(number(Op::Read), current_context(), {w.bytes()}, nullptr,

@@ -3,6 +3,8 @@
 // The real driver, opened by its path.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <string>
 
 #include "common/api/cuda_table.h"
@@ -16,6 +18,7 @@ namespace ckpt::remote::cuda {
   X(cuInit, PFN_cuInit_v2000)                                 \
   X(cuDeviceGet, PFN_cuDeviceGet_v2000)                       \
   X(cuDeviceGetCount, PFN_cuDeviceGetCount_v2000)             \
+  X(cuDeviceGetUuid_v2, PFN_cuDeviceGetUuid_v11040)           \
   X(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000)               \
   X(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)               \
   X(cuCtxSynchronize, PFN_cuCtxSynchronize_v2000)             \
@@ -40,6 +43,9 @@ namespace ckpt::remote::cuda {
   X(cuLaunchKernel, PFN_cuLaunchKernel_v4000)                 \
   X(cuLaunchKernelEx, PFN_cuLaunchKernelEx_v11060)            \
   X(cuLaunchHostFunc, PFN_cuLaunchHostFunc_v10000)            \
+  X(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050)        \
+  X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000)       \
+  X(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020) \
   X(cuStreamCreate, PFN_cuStreamCreate_v2000)                 \
   X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)       \
   X(cuStreamWriteValue32_v2, PFN_cuStreamWriteValue32_v11070) \
@@ -67,8 +73,8 @@ struct Driver {
   void *entries[api::kCudaEntries];  // all of them, for the lines of cuda.api
 };
 
-// Loads the driver; driver() then has its entries.
-Result<> load_driver(const std::string &path);
+// Loads the driver; driver() then has its entries. `flags`: of dlopen(3).
+Result<> load_driver(const std::string &path, int flags = RTLD_NOW | RTLD_LOCAL);
 const Driver &driver();
 
 }  // namespace ckpt::remote::cuda

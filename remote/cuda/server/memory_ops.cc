@@ -14,7 +14,7 @@ CUresult op_arena(Call &c) {
 CUresult op_map(Call &c) {
   u64 base = c.in.get<u64>(), bytes = c.in.get<u64>();
   i32 device = c.in.get<i32>();
-  return c.in.done() ? c.server.memory.map(base, bytes, device) : c.reject();
+  return c.in.done() ? c.server.memory.map(base, bytes, c.server.devices.real(device)) : c.reject();
 }
 
 CUresult op_unmap(Call &c) {
