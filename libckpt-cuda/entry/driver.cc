@@ -48,7 +48,8 @@ void look_up_entries(void *handle) {
 #define X(symbol, type) g_driver.symbol = reinterpret_cast<type>(real_entry(Id::id_##symbol));
   CKPT_CUDA_USED(X)
 #undef X
-#define X(symbol, type) checkpoint_entries().symbol = reinterpret_cast<type>(real_entry(Id::id_##symbol));
+#define X(symbol, type) \
+  checkpoint_entries().symbol = reinterpret_cast<type>(real_entry(Id::id_##symbol));
   CKPT_CHECKPOINT_ENTRIES(X)
 #undef X
 }

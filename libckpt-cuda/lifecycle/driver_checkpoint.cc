@@ -47,9 +47,10 @@ Result<> checked(std::optional<CUresult> result, const char *what) {
 
 Result<CUprocessState> state() {
   auto s = std::make_shared<CUprocessState>();
-  CKPT_CHECK(checked(
-      call_in_time([s] { return checkpoint_entries().cuCheckpointProcessGetState(::getpid(), s.get()); }),
-      "get the driver's checkpoint state of this process"));
+  CKPT_CHECK(checked(call_in_time([s] {
+                       return checkpoint_entries().cuCheckpointProcessGetState(::getpid(), s.get());
+                     }),
+                     "get the driver's checkpoint state of this process"));
   return *s;
 }
 
@@ -73,7 +74,8 @@ CUresult restore_driver(std::vector<CUcheckpointGpuPair> &pairs) {
   CUcheckpointRestoreArgs args{};
   args.gpuPairs = pairs.data();
   args.gpuPairsCount = static_cast<unsigned>(pairs.size());
-  return checkpoint_entries().cuCheckpointProcessRestore(::getpid(), pairs.empty() ? nullptr : &args);
+  return checkpoint_entries().cuCheckpointProcessRestore(::getpid(),
+                                                         pairs.empty() ? nullptr : &args);
 }
 
 Result<std::vector<CUcheckpointGpuPair>> as_pairs(const DeviceMap &map) {

@@ -47,8 +47,7 @@ std::optional<OwnDriver::Offer> offer_in(const Message &answer) {
   return r.done() && offer.path.starts_with('/') ? std::optional(offer) : std::nullopt;
 }
 
-Result<UniqueFd> start_server(const std::string &session,
-                              std::optional<OwnDriver::Offer> &offer) {
+Result<UniqueFd> start_server(const std::string &session, std::optional<OwnDriver::Offer> &offer) {
   UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC)), socket;
   bool closed = ::fcntl(STDERR_FILENO, F_GETFD) < 0;
   int streams[] = {null.get(), closed ? null.get() : STDERR_FILENO};

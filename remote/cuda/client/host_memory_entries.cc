@@ -25,7 +25,8 @@ bool is_in_arena(const HostRange &r) { return r.device != 0 && r.device == r.bas
 CUresult add(const HostRange &r) {
   CUresult e = host_memory().add(r);
   Native *native = link().native();
-  if (e == CUDA_SUCCESS && native && !is_in_arena(r)) native->lock_pages(r.context, r.base, r.bytes);
+  if (e == CUDA_SUCCESS && native && !is_in_arena(r))
+    native->lock_pages(r.context, r.base, r.bytes);
   return e;
 }
 

@@ -74,8 +74,8 @@ CUresult Native::share_pages(u64 context, u64 base, u64 bytes) {
   if (!d.cuMemHostRegister_v2 || !d.cuMemHostGetDevicePointer_v2) return CUDA_ERROR_NOT_SUPPORTED;
   if (CUresult e = server_.enter(context); e != CUDA_SUCCESS) return e;
   void *pages = reinterpret_cast<void *>(base);
-  CUresult e = d.cuMemHostRegister_v2(
-      pages, bytes, CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE);
+  CUresult e = d.cuMemHostRegister_v2(pages, bytes,
+                                      CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE);
   if (e != CUDA_SUCCESS) return e;
   CUdeviceptr device = 0;
   e = d.cuMemHostGetDevicePointer_v2(&device, pages, 0);

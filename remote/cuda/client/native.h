@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls of a program that has moved to a device of its own node: the driver is in the program's
-// process (own_driver.h), and the functions of the server (server/) are called where a message would
-// be sent otherwise. Handles stay the program's numbers, which the server's tables translate.
+// process (own_driver.h), and the functions of the server (server/) are called where a message
+// would be sent otherwise. Handles stay the program's numbers, which the server's tables translate.
 #pragma once
 
 #include <mutex>

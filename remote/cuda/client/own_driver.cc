@@ -25,9 +25,9 @@ std::string spelled_otherwise(const std::string &path) {
 
 void fill_checkpoint_entries(const std::string &path) {
   ckpt::cuda::CheckpointEntries &all = ckpt::cuda::checkpoint_entries();
-#define X(symbol, type)               \
-  all.symbol = reinterpret_cast<type>( \
-      driver().entries[static_cast<size_t>(api::CudaId::id_##symbol)]);
+#define X(symbol, type) \
+  all.symbol =          \
+      reinterpret_cast<type>(driver().entries[static_cast<size_t>(api::CudaId::id_##symbol)]);
   CKPT_CHECKPOINT_ENTRIES(X)
 #undef X
   all.path = path.c_str();

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "agent/participant/participant.h"
@@ -201,7 +202,7 @@ class RemoteCuda final : public agent::Participant {
   const std::string path_ = own_path();
   std::vector<KnownDevice> devices_;  // as of the last quiesce()
   std::chrono::milliseconds compiled_{};
-  bool attached_ = false;  // to a new server, and the program does not run on it yet
+  bool attached_ = false;       // to a new server, and the program does not run on it yet
   bool keeps_contents_ = true;  // where the program was at the last quiesce()
   std::string why_not_here_;    // why a device of this node is used by a server
 };

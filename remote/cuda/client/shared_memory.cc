@@ -105,8 +105,7 @@ bool SharedMemory::end(u64 host) {
   if (found == all_.end()) return false;
   Writer w;
   w.put(found->second.device);
-  if (!found->second.direct)
-    link().send(number(Op::EndMirror), found->second.context, {w.bytes()});
+  if (!found->second.direct) link().send(number(Op::EndMirror), found->second.context, {w.bytes()});
   forget(found);
   return true;
 }

@@ -58,7 +58,7 @@ class SharedMemory {
     u64 context = 0;
     bool managed = false;
     bool direct = false;  // a driver in this process reaches the program's pages: there is no copy
-    ZeroPages then;  // as it was when both sides were equal
+    ZeroPages then;       // as it was when both sides were equal
   };
   using Table = std::map<u64, Shared>;  // by the host's address
   static CUresult mirror(const Shared &s);
@@ -83,7 +83,7 @@ class SharedMemory {
   mutable std::mutex mutex_;
   Table all_;
   std::map<u64, u64> by_device_;  // the host's address, by the device's
-  i64 copied_ = 0, mapped_ = 0;  // how many have a copy; and how many of these are not managed
+  i64 copied_ = 0, mapped_ = 0;   // how many have a copy; and how many of these are not managed
   // With work that the program has not waited for: the context and the stream.
   std::set<std::pair<u64, u64>> streams_;
   bool lent_ = false;       // the device has the managed memory; the host has no access

@@ -20,8 +20,8 @@ struct Call {
   CallHeader header{};
   Reader in;
   Writer out;
-  // Of a call of this process itself (client/native.h), which is not a frame: the bytes behind `in`,
-  // and where bytes for the program go.
+  // Of a call of this process itself (client/native.h), which is not a frame: the bytes behind
+  // `in`, and where bytes for the program go.
   ByteView apart;
   std::span<std::byte> into;
   const std::function<void(ByteView)> *take = nullptr;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program's devices and those of the driver. A process of our own sees only the program's
-// devices (CUDA_VISIBLE_DEVICES), so its numbers are the program's. In the program's own process the
-// driver sees all devices of the node, before and after a move, so numbers are translated there.
+// devices (CUDA_VISIBLE_DEVICES), so its numbers are the program's. In the program's own process
+// the driver sees all devices of the node, before and after a move, so numbers are translated
+// there.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +32,7 @@ class DeviceNumbers {
   CUdevice programs(CUdevice real) const {
     if (!translates()) return real;
     auto found = std::ranges::find(real_, real);
-    return found == real_.end() ? CU_DEVICE_INVALID
-                                : static_cast<CUdevice>(found - real_.begin());
+    return found == real_.end() ? CU_DEVICE_INVALID : static_cast<CUdevice>(found - real_.begin());
   }
 
  private:
@@ -43,7 +43,7 @@ class DeviceNumbers {
 // not tell.
 constexpr int device_parameter(std::string_view symbol) {
   constexpr std::pair<std::string_view, int> kAll[] = {
-      {"cuDeviceGet", 1},                   // the ordinal
+      {"cuDeviceGet", 1},  // the ordinal
       {"cuDeviceGetName", 2},
       {"cuDeviceGetUuid", 1},
       {"cuDeviceGetUuid_v2", 1},
