@@ -57,8 +57,8 @@ class SharedMemory {
     u64 device = 0, bytes = 0;
     u64 context = 0;
     bool managed = false;
-    bool direct = false;  // a driver in this process reaches the program's pages: there is no copy
     ZeroPages then;       // as it was when both sides were equal
+    bool direct = false;  // a driver in this process reaches the program's pages: there is no copy
   };
   using Table = std::map<u64, Shared>;  // by the host's address
   static CUresult mirror(const Shared &s);
