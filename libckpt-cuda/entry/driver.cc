@@ -21,7 +21,7 @@
 
 #include "agent/participant/participant.h"
 #include "common/base/log.h"
-#include "libckpt-cuda/lifecycle/checkpoint_entries.h"
+#include "driver-checkpoint/checkpoint_entries.h"
 
 namespace ckpt::cuda {
 namespace {

@@ -11,8 +11,8 @@
 
 namespace ckpt::cuda {
 
-// The entries that this library calls, besides those of lifecycle/checkpoint_entries.h. Those that
-// an older driver does not have are null.
+// The entries that this library calls, besides those of driver-checkpoint/checkpoint_entries.h.
+// Those that an older driver does not have are null.
 #define CKPT_CUDA_USED(X)                                                    \
   X(cuGetErrorName, PFN_cuGetErrorName_v6000)                                \
   X(cuDriverGetVersion, PFN_cuDriverGetVersion_v2020)                        \

@@ -102,7 +102,7 @@ int check(const std::string &chosen) {
 }
 
 // Keeps the devices initialised until the program at the other end hangs up
-// (libckpt-cuda/lifecycle/initialised_devices.h).
+// (driver-checkpoint/initialised_devices.h).
 int serve(int connection) {
   RealDriver driver = find_driver();
   set_driver_variables(driver);

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "common/base/log.h"
-#include "libckpt-cuda/devices/uuid.h"
-#include "libckpt-cuda/lifecycle/checkpoint_entries.h"
-#include "libckpt-cuda/lifecycle/driver_checkpoint.h"
+#include "driver-checkpoint/checkpoint_entries.h"
+#include "driver-checkpoint/driver_checkpoint.h"
+#include "driver-checkpoint/uuid.h"
 #include "remote/cuda/server/driver.h"
 
 namespace ckpt::remote::cuda {

@@ -6,7 +6,7 @@
 //
 // A driver cannot be unloaded. So it is loaded once, and parked by its own checkpoint while the
 // program is suspended, dumped, or uses other devices: nothing of a device is in the process then
-// (libckpt-cuda/lifecycle/driver_checkpoint.h). It has no objects when it is parked, because the
+// (driver-checkpoint/driver_checkpoint.h). It has no objects when it is parked, because the
 // ledger makes them again.
 #pragma once
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libckpt-cuda/devices/uuid.h"
+#include "driver-checkpoint/uuid.h"
 #include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/memory.h"
 

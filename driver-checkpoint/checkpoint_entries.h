@@ -5,7 +5,7 @@
 // one after a move to the own node (remote/cuda/client/own_driver.h).
 #pragma once
 
-// As in entry/entries.h, whichever of them is included first.
+// Whichever header is included first: each form of an entry has its own symbol.
 #ifndef __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL 1
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/lifecycle/driver_checkpoint.h"
+#include "driver-checkpoint/driver_checkpoint.h"
 
 #include <unistd.h>
 
@@ -7,11 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "libckpt-cuda/devices/uuid.h"
-#include "libckpt-cuda/lifecycle/checkpoint_entries.h"
-#include "libckpt-cuda/lifecycle/holes.h"
-#include "libckpt-cuda/lifecycle/initialised_devices.h"
-#include "libckpt-cuda/lifecycle/late_call.h"
+#include "driver-checkpoint/checkpoint_entries.h"
+#include "driver-checkpoint/holes.h"
+#include "driver-checkpoint/initialised_devices.h"
+#include "driver-checkpoint/late_call.h"
+#include "driver-checkpoint/uuid.h"
 
 namespace ckpt::cuda {
 namespace {
