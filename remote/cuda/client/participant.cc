@@ -68,6 +68,11 @@ class RemoteCuda final : public agent::Participant {
 
   // A driver in this process ends with all its objects, and so do their contents.
   bool keeps_contents() const override { return keeps_contents_; }
+  u64 lost_bytes() const override {
+    u64 bytes = 0;
+    for (const KnownDevice &d : devices_) bytes += d.bytes;
+    return bytes;
+  }
 
   void remarks(std::vector<std::string> &all) override {
     if (!why_not_here_.empty())

@@ -25,6 +25,9 @@ struct Order {
     c.waits = !async;
     return stream_of(c, number, stream);
   }
+  // As a call that the program makes itself, and waits for: drivers copy pageable memory faster
+  // then.
+  bool is_plain() const { return !async && reinterpret_cast<u64>(stream) <= 1; }
   CUresult end(CUresult e) const {
     return e == CUDA_SUCCESS && !async ? driver().cuStreamSynchronize(stream) : e;
   }
@@ -116,6 +119,8 @@ CUresult op_write(Call &c) {
   if (e != CUDA_SUCCESS) return e;
   if (bytes.empty() || !c.server.memory.holds(address, bytes.size()))
     return CUDA_ERROR_INVALID_VALUE;
+  if (!c.apart.empty() && order.is_plain())
+    return driver().cuMemcpyHtoD_v2(address, bytes.data(), bytes.size());
   return order.end(
       driver().cuMemcpyHtoDAsync_v2(address, bytes.data(), bytes.size(), order.stream));
 }
@@ -128,6 +133,8 @@ CUresult op_read(Call &c) {
   if (e != CUDA_SUCCESS) return e;
   if (bytes == 0 || !c.server.memory.holds(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (c.into.size() == bytes) {
+    if (!c.header.one_way && order.is_plain())
+      return driver().cuMemcpyDtoH_v2(c.into.data(), address, bytes);
     e = driver().cuMemcpyDtoHAsync_v2(c.into.data(), address, bytes, order.stream);
     return c.header.one_way ? e : order.end(e);
   }

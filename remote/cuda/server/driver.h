@@ -52,6 +52,8 @@ namespace ckpt::remote::cuda {
   X(cuStreamWriteValue64_v2, PFN_cuStreamWriteValue64_v11070)          \
   X(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070)            \
   X(cuStreamWaitValue64_v2, PFN_cuStreamWaitValue64_v11070)            \
+  X(cuMemcpyHtoD_v2, PFN_cuMemcpyHtoD_v3020)                           \
+  X(cuMemcpyDtoH_v2, PFN_cuMemcpyDtoH_v3020)                           \
   X(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                 \
   X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                 \
   X(cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)                 \
