@@ -27,7 +27,7 @@ class DeviceNumbers {
   CUdevice real(CUdevice programs) const {
     if (!translates()) return programs;
     bool has = programs >= 0 && programs < count();
-    return has ? real_[static_cast<size_t>(programs)] : CU_DEVICE_INVALID;
+    return has ? programs : CU_DEVICE_INVALID;
   }
   CUdevice programs(CUdevice real) const {
     if (!translates()) return real;
