@@ -34,6 +34,9 @@ nlohmann::json cuda_environment() {
   nlohmann::json out = {{"software", true}};  // no static runtime
   out["set"]["CKPT_CUDA_LIBRARY"] = driver + "/libcuda.so.1";
   out["in_front"]["LD_LIBRARY_PATH"] = driver + ":" + runtime;
+  // After a move to this node the program itself calls a driver, which may be the software device.
+  std::string broker = folder_with("ckpt-softcuda-broker", {build / "softcuda", own_folder()});
+  if (!broker.empty()) out["set"]["CKPT_SOFTCUDA_BROKER"] = broker + "/ckpt-softcuda-broker";
   if (!audit.empty()) out["in_front"]["LD_AUDIT"] = audit + "/libckpt-cuda-audit.so";
   return out;
 }

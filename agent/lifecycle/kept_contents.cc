@@ -41,7 +41,9 @@ void Lifecycle::drop_prepared() {
 }
 
 Result<> Lifecycle::create_store() {
-  CKPT_TRY(std::string folder, ContentsStore::place_for(direct_bytes()));
+  u64 bytes = 0;
+  for (Participant *p : participants_()) bytes += p->keeps_contents() ? 0 : p->lost_bytes();
+  CKPT_TRY(std::string folder, ContentsStore::place_for(bytes));
   return open_store(folder);
 }
 

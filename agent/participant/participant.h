@@ -134,6 +134,8 @@ class Participant {
   // An upper bound of what save() will write to places, in bytes, each region rounded up to
   // kRegionAlign. Also while the program runs. 0: it takes slots only.
   virtual u64 contents_bytes() const { return 0; }
+  // Without keeps_contents(): about how many bytes the agent has to keep.
+  virtual u64 lost_bytes() const { return contents_bytes(); }
   // Page-locks host memory for copies of its devices, and the reverse. From several threads at a
   // time, while the gate is closed. Where a driver refuses, copies are only slower.
   virtual void lock_pages(std::span<std::byte>) {}

@@ -15,15 +15,9 @@
 // map is passed.
 #pragma once
 
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "common/base/result.h"
+#include "driver-checkpoint/driver_checkpoint.h"
 
 namespace ckpt::cuda {
-
-using DeviceMap = std::vector<std::pair<std::string, std::string>>;  // UUIDs: from, to
 
 // `before` and `now`: all GPUs of the machine at the checkpoint and of this one; empty: not known.
 // Empty: no map is needed. An error: no such map exists.

@@ -21,6 +21,7 @@
 
 #include "agent/participant/participant.h"
 #include "common/base/log.h"
+#include "driver-checkpoint/checkpoint_entries.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -47,6 +48,10 @@ void look_up_entries(void *handle) {
 #define X(symbol, type) g_driver.symbol = reinterpret_cast<type>(real_entry(Id::id_##symbol));
   CKPT_CUDA_USED(X)
 #undef X
+#define X(symbol, type) \
+  checkpoint_entries().symbol = reinterpret_cast<type>(real_entry(Id::id_##symbol));
+  CKPT_CHECKPOINT_ENTRIES(X)
+#undef X
 }
 
 // Where it fails, all entries return CUDA_ERROR_NOT_FOUND.
@@ -58,7 +63,7 @@ Result<> load() {
   if (handle == nullptr) return fail("cannot load the CUDA driver {}: {}", path, ::dlerror());
   if (file_of(::dlsym(handle, "cuInit")) == file_of(reinterpret_cast<void *>(&file_of)))
     return fail("{} names ckpt's own library, not the CUDA driver: {}", kDriverVariable, path);
-  g_driver.path = ::strdup(path);
+  checkpoint_entries().path = g_driver.path = ::strdup(path);
   look_up_entries(handle);
   return {};
 }

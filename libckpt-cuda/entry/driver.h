@@ -11,8 +11,8 @@
 
 namespace ckpt::cuda {
 
-// The entries that this library calls. Those that an older driver does not have are null: the
-// cuCheckpointProcess* came with CUDA 12.8.
+// The entries that this library calls, besides those of driver-checkpoint/checkpoint_entries.h.
+// Those that an older driver does not have are null.
 #define CKPT_CUDA_USED(X)                                                    \
   X(cuGetErrorName, PFN_cuGetErrorName_v6000)                                \
   X(cuDriverGetVersion, PFN_cuDriverGetVersion_v2020)                        \
@@ -62,12 +62,7 @@ namespace ckpt::cuda {
   X(cuMemRelease, PFN_cuMemRelease_v10020)                                   \
   X(cuMemMap, PFN_cuMemMap_v10020)                                           \
   X(cuMemUnmap, PFN_cuMemUnmap_v10020)                                       \
-  X(cuMemSetAccess, PFN_cuMemSetAccess_v10020)                               \
-  X(cuCheckpointProcessGetState, PFN_cuCheckpointProcessGetState_v12080)     \
-  X(cuCheckpointProcessLock, PFN_cuCheckpointProcessLock_v12080)             \
-  X(cuCheckpointProcessCheckpoint, PFN_cuCheckpointProcessCheckpoint_v12080) \
-  X(cuCheckpointProcessRestore, PFN_cuCheckpointProcessRestore_v12080)       \
-  X(cuCheckpointProcessUnlock, PFN_cuCheckpointProcessUnlock_v12080)
+  X(cuMemSetAccess, PFN_cuMemSetAccess_v10020)
 
 struct Driver {
 #define X(symbol, type) type symbol = nullptr;

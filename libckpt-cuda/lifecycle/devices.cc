@@ -5,8 +5,8 @@
 #include <array>
 
 #include "common/base/log.h"
+#include "driver-checkpoint/uuid.h"
 #include "libckpt-cuda/devices/node_gpus.h"
-#include "libckpt-cuda/devices/uuid.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/memory/memory.h"
 

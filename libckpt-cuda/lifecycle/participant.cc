@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "common/base/log.h"
+#include "driver-checkpoint/driver_checkpoint.h"
 #include "libckpt-cuda/code/code.h"
 #include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
@@ -16,7 +17,6 @@
 #include "libckpt-cuda/lifecycle/blockers.h"
 #include "libckpt-cuda/lifecycle/contents.h"
 #include "libckpt-cuda/lifecycle/devices.h"
-#include "libckpt-cuda/lifecycle/driver_checkpoint.h"
 #include "libckpt-cuda/lifecycle/quiesce.h"
 #include "libckpt-cuda/lifecycle/requirements.h"
 #include "libckpt-cuda/lifecycle/transfer.h"

@@ -32,9 +32,9 @@
 //
 // A checkpoint saves each block up to its last allocation that is not excluded, unmaps all blocks
 // (unmap_all), and has the driver checkpoint
-// what else it keeps (lifecycle/driver_checkpoint.h). Afterwards each block is mapped again where
-// it was (remap_all). Blocks belong to a context, because an allocation does: it dies with its
-// context.
+// what else it keeps (driver-checkpoint/driver_checkpoint.h). Afterwards each block is mapped again
+// where it was (remap_all). Blocks belong to a context, because an allocation does: it dies with
+// its context.
 //
 // Cost. A small allocation or free: a few tree operations, no driver call. A block: three driver
 // calls to make it, two to drop it. To find the allocation of an address: one look-up in a tree. An

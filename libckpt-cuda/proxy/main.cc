@@ -6,6 +6,7 @@
 //
 // A program that was started on a device of another node calls a server (remote/cuda). If it moves
 // to this node, this process becomes that server.
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -101,7 +102,7 @@ int check(const std::string &chosen) {
 }
 
 // Keeps the devices initialised until the program at the other end hangs up
-// (libckpt-cuda/lifecycle/initialised_devices.h).
+// (driver-checkpoint/initialised_devices.h).
 int serve(int connection) {
   RealDriver driver = find_driver();
   set_driver_variables(driver);
@@ -114,9 +115,25 @@ int serve(int connection) {
   return 0;
 }
 
+// The program may make its calls itself, with this driver and these devices (all if there is none),
+// and hangs up then. Otherwise its first call comes. False: it has hung up.
+bool program_calls(int connection, const std::string &driver, const std::string &devices) {
+  std::vector<std::string> chosen = split_at_commas(devices);
+  Writer offer;
+  offer.str(driver).put(static_cast<u32>(chosen.size()));
+  for (const std::string &d : chosen) offer.str(d);
+  if (!send_message(connection, static_cast<u16>(protocol::Type::Ok), offer.bytes())) return false;
+  char first = 0;
+  ssize_t n = 0;
+  do n = ::recv(connection, &first, sizeof first, MSG_PEEK);
+  while (n < 0 && errno == EINTR);
+  return n > 0;
+}
+
 // Becomes ckpt-cuda-server, which serves the calls of the program at the other end.
 int become_server(int connection, const std::string &devices) {
-  json set = json_object(environment(find_driver(), devices), "set");
+  RealDriver driver = find_driver();
+  json set = json_object(environment(driver, devices), "set");
   if (set.empty()) {
     log::error("this node has no CUDA driver");
     return 1;
@@ -125,7 +142,7 @@ int become_server(int connection, const std::string &devices) {
     ::setenv(name.c_str(), value.get<std::string>().c_str(), 1);
   constexpr const char *kName = "ckpt-cuda-server";
   std::string server = internal_executable("remote/cuda", kName);
-  if (!send_message(connection, static_cast<u16>(protocol::Type::Ok))) return 1;
+  if (!program_calls(connection, driver.path, devices)) return 0;
   std::string number = std::to_string(connection);
   ::execl(server.c_str(), kName, "--serve", number.c_str(), nullptr);
   log::error("cannot start {}: {}", kName, std::strerror(errno));

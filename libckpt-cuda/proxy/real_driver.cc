@@ -12,7 +12,7 @@
 
 #include "common/base/gpu.h"
 #include "common/base/installation.h"
-#include "libckpt-cuda/devices/uuid.h"
+#include "driver-checkpoint/uuid.h"
 
 namespace ckpt::cuda {
 namespace {

@@ -38,12 +38,22 @@ Writer with_version() {
   return w;
 }
 
-Result<UniqueFd> start_server(const std::string &session) {
+// A server of this node is not started before the first call comes, and the answer says what the
+// program needs to use the devices itself (ckpt-cuda-proxy).
+std::optional<OwnDriver::Offer> offer_in(const Message &answer) {
+  Reader r = answer.reader();
+  OwnDriver::Offer offer{std::string(r.str()), {}};
+  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) offer.devices.emplace_back(r.str());
+  return r.done() && offer.path.starts_with('/') ? std::optional(offer) : std::nullopt;
+}
+
+Result<UniqueFd> start_server(const std::string &session, std::optional<OwnDriver::Offer> &offer) {
   UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC)), socket;
   bool closed = ::fcntl(STDERR_FILENO, F_GETFD) < 0;
   int streams[] = {null.get(), closed ? null.get() : STDERR_FILENO};
   CKPT_TRY(Message answer, ask_keeper(socket, session, Type::ProxyWanted,
                                       with_version().str("cuda-server"), streams));
+  offer = offer_in(answer);
   if (!answer.fds.empty()) return std::move(answer.fds[0]);
   CKPT_CHECK(set_receive_timeout(socket.get(), {}));
   return socket;
@@ -60,8 +70,8 @@ Result<UniqueFd> take_back(const std::string &session, u64 token) {
 
 }  // namespace
 
-Result<> Link::open(const std::string &session) {
-  CKPT_TRY(UniqueFd socket, start_server(session));
+Result<> Link::open(const std::string &session, std::optional<OwnDriver::Offer> &offer) {
+  CKPT_TRY(UniqueFd socket, start_server(session, offer));
   {
     std::lock_guard lock(why_mutex_);
     why_lost_.clear();
@@ -98,7 +108,7 @@ Result<> Link::park(const std::string &session) {
 }
 
 Result<> Link::reopen(const std::string &session) {
-  if (connected()) {  // it was not parked after all
+  if (connected_) {  // it was not parked after all
     std::lock_guard lock(mutex_);
     parking_ = false;
     arrived_.notify_all();
@@ -115,10 +125,16 @@ Result<> Link::abandon(const std::string &session) {
 }
 
 void Link::close() {
-  if (!connected()) return;
+  if (!connected_) return;
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
   connection_->stream().shut_down();
   stop_receiving();
   set_socket({});
+  std::lock_guard lock(mutex_);
+  closing_ = false;
 }
 
 }  // namespace ckpt::remote::cuda

@@ -2,7 +2,8 @@
 //
 // The program's bytes are read when a copy is enqueued, as the driver reads pageable memory. A
 // program could notice only if something that it has enqueued before writes to these bytes: a host
-// function, so a copy waits for those. Copies to the program's memory are waited for.
+// function, so a copy waits for those. Copies to the program's memory are waited for, except by a
+// driver in this process (native.h).
 //
 // Which copies need no wait of the program (CUDA driver API, "API synchronization behavior"):
 //   fills of device memory, and copies within it   none of the host at all
@@ -16,6 +17,7 @@
 #include <algorithm>
 
 #include "remote/cuda/client/graphs/capture.h"
+#include "remote/cuda/client/native.h"
 #include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
@@ -45,7 +47,8 @@ CUresult after_copy(CUresult e, Order order) {
 }  // namespace
 
 bool can_wait_there() {
-  return link().is_only_lane() && !link().expects_host_calls() && !shared_memory().any();
+  return !link().native() && link().is_only_lane() && !link().expects_host_calls() &&
+         !shared_memory().any();
 }
 
 CUresult wait_for_host_functions(Order order) {
@@ -65,8 +68,9 @@ CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
   if (CUresult e = before_copy(to, 0, bytes, order); e != CUDA_SUCCESS) return e;
   bool certain = memory().holds(to, bytes) && can_send(order.stream);
   bool one_way = certain && (order.async || can_wait_there());
-  for (u64 at = 0; at < bytes; at += kPieceBytes) {
-    u64 n = std::min(kPieceBytes, bytes - at);
+  u64 piece = link().native() ? bytes : kPieceBytes;
+  for (u64 at = 0; at < bytes; at += piece) {
+    u64 n = std::min(piece, bytes - at);
     bool last = at + n == bytes;
     Order this_one{order.stream, order.async || (certain && !last)};
     CUresult e = send_piece(to + at, view(static_cast<const std::byte *>(from) + at, n), this_one,
@@ -85,6 +89,9 @@ CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
   if (is_capturing(order.stream))
     return capture_copy(order.stream, !order.async, number_of(to), from, bytes);
   if (CUresult e = before_copy(0, from, bytes, order); e != CUDA_SUCCESS) return e;
+  Native *native = link().native();
+  if (native && order.async && !shared_memory().is_used())
+    return note_error(native->read_later(current_context(), to, from, bytes, order.stream));
   Writer w;
   w.put(from).put(bytes).put(order.stream);
   CUresult e = note_error(link().ask(number(Op::Read), current_context(), {w.bytes()}, nullptr,

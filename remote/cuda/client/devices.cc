@@ -20,7 +20,9 @@ struct Start {
 
 CUresult start() {
   CUresult e = CUDA_SUCCESS;
-  Result<> opened = join_session([] { return link().open(agent::session_socket()); });
+  // Devices of this node are served by a process at first.
+  std::optional<OwnDriver::Offer> offer;
+  Result<> opened = join_session([&] { return link().open(agent::session_socket(), offer); });
   if (!opened) {
     log::error(std::move(opened.error()).in("the CUDA devices of the other node cannot be used"));
     e = CUDA_ERROR_DEVICE_UNAVAILABLE;

@@ -36,6 +36,13 @@ CUresult HostMemory::remove(u64 base, bool registered, HostRange &out) {
   return CUDA_SUCCESS;
 }
 
+std::vector<HostRange> HostMemory::all() const {
+  std::lock_guard lock(mutex_);
+  std::vector<HostRange> ranges;
+  for (const auto &[base, r] : all_) ranges.push_back(r);
+  return ranges;
+}
+
 std::optional<HostRange> HostMemory::find(u64 address) const {
   std::lock_guard lock(mutex_);
   auto next = all_.upper_bound(address);

@@ -28,6 +28,7 @@ class HostMemory {
   void set_device(u64 base, u64 device);
   // `registered`: as it was added.
   CUresult remove(u64 base, bool registered, HostRange &out);
+  std::vector<HostRange> all() const;
   std::optional<HostRange> find(u64 address) const;
 
  private:

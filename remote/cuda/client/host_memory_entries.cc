@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include "remote/cuda/client/host_memory.h"
+#include "remote/cuda/client/native.h"
 #include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
@@ -18,6 +19,17 @@ CUresult share(u64 bytes, Sharing sharing, u64 &host, u64 &device) {
   return e;
 }
 
+// Its blocks are what the driver knows then (memory.h).
+bool is_in_arena(const HostRange &r) { return r.device != 0 && r.device == r.base; }
+
+CUresult add(const HostRange &r) {
+  CUresult e = host_memory().add(r);
+  Native *native = link().native();
+  if (e == CUDA_SUCCESS && native && !is_in_arena(r))
+    native->lock_pages(r.context, r.base, r.bytes);
+  return e;
+}
+
 CUresult allocate_on_host(void **out, size_t bytes, unsigned flags) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!out || bytes == 0 || flags > 7) return CUDA_ERROR_INVALID_VALUE;
@@ -31,10 +43,12 @@ CUresult allocate_on_host(void **out, size_t bytes, unsigned flags) {
     r.base = number_of(p);
   }
   *out = reinterpret_cast<void *>(r.base);
-  return host_memory().add(r);
+  return add(r);
 }
 
 void end_sharing(const HostRange &r) {
+  Native *native = link().native();
+  if (native && !is_in_arena(r)) native->unlock_pages(r.base);
   if (r.device == 0) return;
   shared_memory().end(r.base);
   memory().release(r.device);
@@ -68,7 +82,7 @@ CUresult entry_cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags) {
   if (flags & (CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY))
     return refuse("cuMemHostRegister with these flags",
                   "the device cannot reach memory of this node");
-  return host_memory().add({number_of(p), bytes, flags, true, current_context(), 0});
+  return add({number_of(p), bytes, flags, true, current_context(), 0});
 }
 
 CUresult entry_cuMemHostUnregister(void *p) {

@@ -6,6 +6,7 @@
 
 #include "common/base/fnv.h"
 #include "remote/cuda/client/graphs/capture.h"
+#include "remote/cuda/client/native.h"
 #include "remote/cuda/client/placed_code.h"
 #include "remote/cuda/client/shared_memory.h"
 
@@ -111,11 +112,19 @@ CUresult launch_packed(const CUlaunchConfig &c, CUfunction f, ByteView parameter
 
 namespace {
 
+CUresult launch_here(Native &native, const CUlaunchConfig &c, CUfunction f, void **parameters,
+                     void **extra) {
+  if (CUresult e = initialise_placed_variables(); e != CUDA_SUCCESS) return e;
+  if (CUresult e = shared_memory().before_work(number_of(c.hStream)); e != CUDA_SUCCESS) return e;
+  return note_error(native.launch(current_context(), c, number_of(f), parameters, extra));
+}
+
 CUresult launch(const CUlaunchConfig &c, CUfunction f, void **parameters, void **extra) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult e = check_attributes(c.attrs, c.numAttrs); e != CUDA_SUCCESS) return e;
   if (is_capturing(c.hStream)) return capture_launch(c, f, parameters, extra);
+  if (Native *native = link().native()) return launch_here(*native, c, f, parameters, extra);
   Bytes packed;
   if (CUresult e = pack(number_of(f), parameters, extra, packed); e != CUDA_SUCCESS) return e;
   return launch_packed(c, f, packed);

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "remote/cuda/client/call_counts.h"
 #include "remote/cuda/client/gate.h"
+#include "remote/cuda/client/native.h"
 #include "remote/cuda/client/own_thread.h"
 
 namespace ckpt::remote::cuda {
@@ -69,7 +70,25 @@ CUresult Link::malformed() {
   return lost();
 }
 
+void Link::use_own_driver(DeviceNumbers devices) {
+  auto at_host_call = [this](u64 token) {
+    std::lock_guard lock(mutex_);
+    host_calls_.push_back(token);
+    arrived_.notify_all();
+  };
+  own_ = std::make_unique<Native>(std::move(devices), own_driver().arena, at_host_call);
+  native_ = own_.get();
+  parts_.clear();
+}
+
+void Link::leave_own_driver() {
+  native_ = nullptr;
+  own_.reset();
+  parts_.clear();
+}
+
 void Link::forked() {
+  native_ = nullptr;
   lost_ = CUDA_ERROR_NOT_INITIALIZED;  // as after a fork with NVIDIA's driver
   if (connection_) ::close(connection_->stream().descriptor());
 }
@@ -109,6 +128,8 @@ bool Link::is_only_lane() { return lane() != 0 && program_lanes_ == 1 && gate().
 
 void Link::send(u16 op, u64 context, Parts arguments) {
   if (lost() != CUDA_SUCCESS || !connected()) return;
+  bool lane_ended = op == static_cast<u16>(Op::LaneEnded);  // also while the gate is closed
+  if (Native *n = native()) return lane_ended ? void() : n->send(op, context, arguments);
   bool wake = false, full = false;
   {
     std::lock_guard lock(batch_mutex_);
@@ -163,6 +184,9 @@ CUresult Link::ask(u16 op, u64 context, Parts arguments, const TakeData &take) {
 CUresult Link::wait_for(u16 op, u64 context, Parts arguments, Waiting &w) {
   if (lost() != CUDA_SUCCESS) return lost();
   if (!connected()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (Native *n = native())
+    return w.take ? n->ask(op, context, arguments, *w.take)
+                  : n->ask(op, context, arguments, w.results, w.data);
   count_waited(op);
   {
     std::lock_guard lock(mutex_);
@@ -190,8 +214,10 @@ void Link::receive_one(std::unique_lock<std::mutex> &lock) {
   Result<Connection::Received> frame = connection_->receive();
   lock.lock();
   Result<> r;
-  if (!frame)
+  if (!frame && !closing_)
     lose(frame.error());
+  else if (!frame)
+    parking_ = true;
   else if (r = take(*frame); !r)
     lose(r.error());
   receiving_ = false;
@@ -275,13 +301,17 @@ void Link::run_host_calls() {
     HostFunction function = found->second;
     lock.unlock();
     function();
-    Connection::Batch done;
-    done.add(Frame::CudaHostDone, std::vector<ByteView>{view(&token, sizeof token)});
-    Result<> sent = connection_->send(done);
+    tell_done(token);
     lock.lock();
     host_functions_.erase(token);
-    if (!sent) lose(sent.error());
   }
+}
+
+void Link::tell_done(u64 token) {
+  if (Native *n = native()) return n->host_call_done(token);
+  Connection::Batch done;
+  done.add(Frame::CudaHostDone, std::vector<ByteView>{view(&token, sizeof token)});
+  if (Result<> sent = connection_->send(done); !sent) lose(sent.error());
 }
 
 }  // namespace ckpt::remote::cuda

@@ -7,6 +7,9 @@
 // sends what has gathered together with itself, and waits: one of the threads that wait receives,
 // for all of them.
 //
+// After a move to the own node the calls go to a driver in this process (native.h), and there is no
+// connection.
+//
 // A link outlives the servers at its other end. For a checkpoint it is parked: the session keeper
 // keeps the connection, and the server waits, with all that the program has there.
 #pragma once
@@ -18,22 +21,32 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "remote/connection.h"
+#include "remote/cuda/client/own_driver.h"
 #include "remote/cuda/handles.h"
 #include "remote/cuda/protocol.h"
 
 namespace ckpt::remote::cuda {
 
+class Native;
+
 class Link {
  public:
   using Parts = std::initializer_list<ByteView>;
 
-  // Asks the session's keeper for a connection to a new server with the chosen devices.
-  Result<> open(const std::string &session);
+  // Asks the session's keeper for a connection to a new server with the chosen devices. For devices
+  // of this node, `offer` says how the program can use them itself.
+  Result<> open(const std::string &session, std::optional<OwnDriver::Offer> &offer);
+  // Calls go to the driver in this process from now on; a connection stays until close().
+  void use_own_driver(DeviceNumbers devices);
+  // No longer.
+  void leave_own_driver();
+  Native *native() const { return native_.load(std::memory_order_acquire); }
   // Hands the connection to the keeper; no call may be under way.
   Result<> park(const std::string &session);
   // Takes back the connection that was parked, or ends the server there.
@@ -42,7 +55,7 @@ class Link {
   // Ends the server, in any state; no call may be under way.
   void close();
   bool parked() const { return token_ != 0; }
-  bool connected() const { return connected_.load(std::memory_order_acquire); }
+  bool connected() const { return connected_.load(std::memory_order_acquire) || native(); }
   // Calls of the program come again. Without a connection each one fails.
   void resume();
   // Why the connection is lost; empty: it is not.
@@ -99,12 +112,15 @@ class Link {
   Result<> take(const Connection::Received &frame);
   void listen();
   void run_host_calls();
+  void tell_done(u64 token);
   void lose(const Error &why);
 
   // Replaced with send_mutex_ and mutex_ held, and while no thread receives.
   std::unique_ptr<Connection> connection_;
   std::atomic<bool> connected_{false};
   std::atomic<u32> program_lanes_{0};
+  std::unique_ptr<Native> own_;
+  std::atomic<Native *> native_{nullptr};
   std::atomic<CUresult> lost_{CUDA_SUCCESS};
   std::mutex why_mutex_;  // guards what follows
   std::string why_lost_;
@@ -133,6 +149,7 @@ class Link {
   std::deque<u64> host_calls_;  // to be run now
   bool listening_ = false;
   bool parking_ = false;  // no thread begins to receive, except for its own reply
+  bool closing_ = false;  // the connection is not needed any more
 };
 
 // Never destroyed: the CUDA runtime calls the driver after main() has returned.

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "common/base/log.h"
+#include "remote/cuda/client/native.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -19,6 +20,8 @@ constexpr u64 kLargestBytes = 1ull << 50;
 constexpr int kTries = 4;
 
 u64 rounded(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
+
+void *pages(u64 base) { return reinterpret_cast<void *>(base); }
 
 // Reserves addresses of this process; at `base`, or anywhere if that is 0. 0: they are in use.
 u64 reserve_here(u64 base, u64 bytes) {
@@ -35,14 +38,6 @@ bool change_here(u64 base, u64 bytes, bool memory) {
   return ::mmap(reinterpret_cast<void *>(base), bytes, access, kFlags, -1, 0) != MAP_FAILED;
 }
 
-CUresult reserve_there(u64 base, u64 bytes, u64 &got) {
-  Bytes reply;
-  Writer w;
-  CUresult e = ask(Op::Arena, w.put(base).put(bytes), &reply);
-  got = Reader(reply).get<u64>();
-  return e;
-}
-
 }  // namespace
 
 Memory &memory() {
@@ -54,16 +49,36 @@ u64 Memory::reserved(u64 bytes) {
   return rounded(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes);
 }
 
+// A driver of this process keeps the addresses, also while other devices are used.
+CUresult Memory::reserve(u64 base, u64 bytes, u64 &got) {
+  Bytes reply;
+  Writer w;
+  CUresult e = ask(Op::Arena, w.put(base).put(bytes), &reply);
+  got = Reader(reply).get<u64>();
+  if (e == CUDA_SUCCESS && link().native()) own_driver().arena = {got, bytes};
+  return e;
+}
+
+bool Memory::is_drivers() const { return own_driver().arena.bytes != 0; }
+
+void Memory::free_addresses() {
+  if (arena_ != 0 && !is_drivers()) (void)::munmap(pages(arena_), arena_bytes_);
+}
+
+void Memory::keep_addresses() {
+  if (arena_ != 0 && !is_drivers()) (void)reserve_here(arena_, arena_bytes_);
+}
+
 // First where the device likes it; if these addresses are in use here, where this process has room.
 CUresult Memory::open_arena() {
   u64 base = 0;
-  CUresult e = reserve_there(0, kArenaBytes, base);
+  CUresult e = reserve(0, kArenaBytes, base);
   if (e != CUDA_SUCCESS) return e;
-  bool ok = reserve_here(base, kArenaBytes) == base;
+  bool ok = is_drivers() || reserve_here(base, kArenaBytes) == base;
   for (int i = 0; i < kTries && !ok; i++) {
     u64 room = reserve_here(0, kArenaBytes + kBlockBytes), got = 0;
     base = rounded(room, kBlockBytes);
-    ok = room && reserve_there(base, kArenaBytes, got) == CUDA_SUCCESS && got == base;
+    ok = room && reserve(base, kArenaBytes, got) == CUDA_SUCCESS && got == base;
   }
   if (!ok) {
     log::error("the device of the other node has no range of addresses that is free here, too");
@@ -107,19 +122,47 @@ CUresult Memory::map_block(u64 bytes, CUdevice device, Sharing sharing, u64 &bas
 
 // The addresses are given back if there is no memory.
 CUresult Memory::map_at(u64 base, u64 bytes, CUdevice device, Sharing sharing) {
+  if (link().native() && is_at_same_address(sharing)) return share_block(base, bytes);
   Writer w;
   CUresult e = ask(Op::Map, w.put(base).put(bytes).put(i32{device}));
   if (e != CUDA_SUCCESS) {
     free_.give(base, bytes);
-  } else if (is_at_same_address(sharing) && !change_here(base, bytes, true)) {
+  } else if (is_at_same_address(sharing)) {
+    host_pages_++;
+    if (change_here(base, bytes, true)) return e;
     unmap_block(base, bytes, sharing);
     e = CUDA_ERROR_OUT_OF_MEMORY;
   }
   return e;
 }
 
+// A driver in this process reaches the program's pages at their addresses, over the bus.
+CUresult Memory::share_block(u64 base, u64 bytes) {
+  CUresult e = change_here(base, bytes, true)
+                   ? link().native()->share_pages(current_context(), base, bytes)
+                   : CUDA_ERROR_OUT_OF_MEMORY;
+  if (e == CUDA_SUCCESS) {
+    host_pages_++;
+    return e;
+  }
+  (void)change_here(base, bytes, false);
+  free_.give(base, bytes);
+  return e == CUDA_ERROR_OUT_OF_MEMORY
+             ? e
+             : refuse("memory that host and device share",
+                      "the driver does not reach memory of the host at its own address; "
+                      "CKPT_CUDA_NATIVE=no lets ckpt-cuda-server serve the calls after a move");
+}
+
 void Memory::unmap_block(u64 base, u64 bytes, Sharing sharing) {
-  if (is_at_same_address(sharing)) (void)change_here(base, bytes, false);
+  bool pages = is_at_same_address(sharing);
+  Native *native = link().native();
+  if (pages && native) native->end_shared_pages(base);
+  if (pages) {
+    (void)change_here(base, bytes, false);
+    host_pages_--;
+  }
+  if (pages && native) return free_.give(base, bytes);
   Writer w;
   w.put(base).put(bytes);
   link().send(number(Op::Unmap), current_context(), {w.bytes()});
@@ -301,7 +344,7 @@ bool Memory::maps(u64 address, u64 bytes) const {
 Result<> Memory::make_again() {
   if (arena_ == 0) return {};
   u64 got = 0;
-  if (CUresult e = reserve_there(arena_, arena_bytes_, got); e != CUDA_SUCCESS || got != arena_)
+  if (CUresult e = reserve(arena_, arena_bytes_, got); e != CUDA_SUCCESS || got != arena_)
     return device_failure(
         fmt::format(
             "the device cannot reserve the addresses of the program's memory, {:#x} to {:#x}",

@@ -7,6 +7,7 @@
 // block share blocks, so most of them cost no round trip.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -93,18 +94,29 @@ class Memory {
   bool maps(u64 address, u64 bytes) const;
   // On another server: reserves the arena at the same addresses, and maps the blocks.
   Result<> make_again();
+  // Whether pages of the host lie in the arena.
+  bool has_host_pages() const { return host_pages_ > 0; }
+  // Before a driver of this process reserves the arena: its addresses become free here. Afterwards
+  // the driver has reserved it, or it is reserved here again.
+  void free_addresses();
+  void keep_addresses();
 
  private:
   CUresult open_arena();
   CUresult take_addresses(u64 bytes, u64 &base);
   CUresult map_block(u64 bytes, CUdevice device, Sharing sharing, u64 &base);
   CUresult map_at(u64 base, u64 bytes, CUdevice device, Sharing sharing);
+  CUresult share_block(u64 base, u64 bytes);
   void unmap_block(u64 base, u64 bytes, Sharing sharing);
   CUresult take_small(u64 context, CUdevice device, u64 bytes, Sharing sharing, u64 &base);
   void give(const Allocation &a);
 
   mutable std::mutex mutex_;
+  CUresult reserve(u64 base, u64 bytes, u64 &got);
+  bool is_drivers() const;
+
   u64 arena_ = 0, arena_bytes_ = 0;  // the handle table is at its beginning
+  std::atomic<u64> host_pages_{0};   // blocks of the arena with pages of the host
   Spans free_;                       // of the arena
   std::vector<Block> cells_;
   // Blocks with small allocations, by address.

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "agent/participant/participant.h"
@@ -14,6 +15,8 @@
 #include "remote/cuda/client/copies_ahead.h"
 #include "remote/cuda/client/event_times.h"
 #include "remote/cuda/client/gate.h"
+#include "remote/cuda/client/host_memory.h"
+#include "remote/cuda/client/native.h"
 #include "remote/cuda/client/quiesce.h"
 #include "remote/cuda/client/replay.h"
 #include "remote/cuda/client/requirements.h"
@@ -48,7 +51,9 @@ void append_obstacles(std::vector<std::string> &blockers) {
 class RemoteCuda final : public agent::Participant {
  public:
   const char *name() const override { return "cuda"; }
-  bool answers_for(std::string_view path) const override { return path == path_; }
+  bool answers_for(std::string_view path) const override {
+    return path == path_ || own_driver().answers_for(path);
+  }
   Calls calls() override {
     agent::Gate::Entered e = gate().entered();
     return {e.count, e.last, e.copied};
@@ -64,12 +69,27 @@ class RemoteCuda final : public agent::Participant {
   }
 
   void copy_ahead(u32 rounds, u64 most, const std::function<bool()> &stop) override {
-    copies_ahead().copy(rounds, most, stop);
+    // Beside a driver in this process a copy takes as long later.
+    if (!link().native()) copies_ahead().copy(rounds, most, stop);
   }
   void drop_ahead() override { copies_ahead().drop(); }
+  // A driver in this process ends with all its objects, and so do their contents.
+  bool keeps_contents() const override { return keeps_contents_; }
+  u64 lost_bytes() const override {
+    u64 bytes = 0;
+    for (const KnownDevice &d : devices_) bytes += d.bytes;
+    return bytes;
+  }
+
+  void remarks(std::vector<std::string> &all) override {
+    if (!why_not_here_.empty())
+      all.push_back("its CUDA calls go to ckpt-cuda-server, not to a driver in its process: " +
+                    why_not_here_);
+  }
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
     gate().close();
+    keeps_contents_ = !link().native();
     CKPT_CHECK(quiesce_devices(deadline));
     CKPT_CHECK(shared_memory().settle());
     devices_ = read_devices();
@@ -94,9 +114,10 @@ class RemoteCuda final : public agent::Participant {
 
   // What attach() has connected to has nothing that another attach() would not make again.
   Result<> detach() override {
-    if (!attached_) return link().park(agent::session_socket());
+    bool attached = std::exchange(attached_, false);
+    if (link().native()) return leave_driver_here();
+    if (!attached) return link().park(agent::session_socket());
     link().close();
-    attached_ = false;
     return {};
   }
   void release_devices() override {
@@ -104,6 +125,7 @@ class RemoteCuda final : public agent::Participant {
     if (Result<> r = link().abandon(agent::session_socket()); !r) log::warn("{}", r.error().what);
   }
   Result<> attach_again() override {
+    if (!keeps_contents_) return link().native() ? Result<>() : make_again(agent::session_socket());
     CKPT_CHECK(link().reopen(agent::session_socket()));
     return shared_memory().keep();
   }
@@ -133,7 +155,53 @@ class RemoteCuda final : public agent::Participant {
 
  private:
   Result<> make_again(const std::string &session) {
-    CKPT_CHECK(link().open(session));
+    std::optional<OwnDriver::Offer> offer;
+    CKPT_CHECK(link().open(session, offer));
+    why_not_here_ = {};
+    if (!offer) return make_objects();
+    Result<> here = make_here(*offer);
+    if (here) {
+      link().close();
+      return {};
+    }
+    why_not_here_ = here.error().what;
+    log::info("calls go to ckpt-cuda-server, not to a driver in this process: {}", why_not_here_);
+    return make_objects();
+  }
+
+  // The driver of this node in this process. After an error there is none.
+  Result<> make_here(const OwnDriver::Offer &offer) {
+    const char *set = std::getenv("CKPT_CUDA_NATIVE");
+    if (set && std::string_view(set) == "no") return fail("CKPT_CUDA_NATIVE is no");
+    if (memory().has_host_pages())
+      return fail("the program has managed or mapped memory at addresses of the device");
+    memory().free_addresses();
+    Result<DeviceNumbers> devices = own_driver().start(offer);
+    Result<> made;
+    if (devices) {
+      link().use_own_driver(std::move(*devices));
+      made = make_objects();
+      for (const HostRange &r : host_memory().all())
+        if (made) link().native()->lock_pages(r.context, r.base, r.bytes);
+    } else {
+      made = Failure(devices.error());
+    }
+    memory().keep_addresses();
+    if (made || !link().native()) return made;
+    CKPT_CHECK(leave_driver_here());
+    return made;
+  }
+
+  static Result<> leave_driver_here() {
+    end_objects();
+    link().native()->unlock_all_pages();
+    link().native()->unmap_all();
+    end_contexts();
+    link().leave_own_driver();
+    return own_driver().park();
+  }
+
+  Result<> make_objects() {
     forget_what_devices_said();
     ledger().forget_shapes();
     CKPT_CHECK(memory().make_again());
@@ -147,7 +215,9 @@ class RemoteCuda final : public agent::Participant {
   const std::string path_ = own_path();
   std::vector<KnownDevice> devices_;  // as of the last quiesce()
   std::chrono::milliseconds compiled_{};
-  bool attached_ = false;  // to a new server, and the program does not run on it yet
+  bool attached_ = false;       // to a new server, and the program does not run on it yet
+  bool keeps_contents_ = true;  // where the program was at the last quiesce()
+  std::string why_not_here_;    // why a device of this node is used by a server
 };
 
 }  // namespace

@@ -51,7 +51,61 @@ Result<> set_again(const Ledger::Object &s) {
   return {};
 }
 
+std::vector<Ledger::Object> in_opposite_order() {
+  std::vector<Ledger::Object> all = ledger().objects();
+  std::ranges::reverse(all);
+  return all;
+}
+
+// The line that ends an object; 0: it ends with its owner.
+u16 line_that_ends(const Ledger::Object &o) {
+  switch (kind_of(o.number)) {
+    case Kind::Module: return line_cuModuleUnload;
+    case Kind::Library: return line_cuLibraryUnload;
+    case Kind::Stream: return line_cuStreamDestroy_v2;
+    case Kind::Event: return line_cuEventDestroy_v2;
+    case Kind::Array: return line_cuArrayDestroy;
+    case Kind::Pool: return o.call.op == line_cuMemPoolCreate ? line_cuMemPoolDestroy : u16{0};
+    default: return 0;
+  }
+}
+
+void end_object(const Ledger::Object &o) {
+  Writer w;
+  u16 op = line_that_ends(o);
+  if (o.call.op == number(Op::MakeTextureAt)) {
+    Reader made(o.call.arguments);
+    u64 cell = made.get<u64>();
+    op = number(Op::EndTextureAt);
+    w.put(made.get<u8>()).put(cell);
+  } else {
+    w.put(o.number);
+  }
+  u64 context = ledger().lives(o.call.context) ? o.call.context : 0;
+  if (op != 0) (void)link().ask(op, context, {w.bytes()});
+}
+
 }  // namespace
+
+void end_objects() {
+  for (const Ledger::Object &c : ledger().objects(Kind::Context))
+    (void)link().ask(number(Op::Settle), c.number, {});
+  for (const Ledger::Object &o : in_opposite_order()) end_object(o);
+}
+
+void end_contexts() {
+  for (const Ledger::Object &o : in_opposite_order()) {
+    if (kind_of(o.number) != Kind::Context) continue;
+    bool primary = o.call.op == line_cuDevicePrimaryCtxRetain;
+    Writer w;
+    if (primary)
+      w.put(i32{ledger().device_of(o.number).value_or(0)});
+    else
+      w.put(o.number);
+    u16 op = primary ? line_cuDevicePrimaryCtxRelease_v2 : line_cuCtxDestroy_v2;
+    for (unsigned i = 0; i < o.times; i++) (void)link().ask(op, 0, {w.bytes()});
+  }
+}
 
 Result<> replay_ledger(std::chrono::milliseconds &compiled) {
   using Clock = std::chrono::steady_clock;

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "driver-checkpoint/uuid.h"
 #include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/memory.h"
 #include "remote/cuda/client/virtual_memory.h"
@@ -14,14 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string uuid_text(const CUuuid &uuid) {
-  std::string out = "GPU-";
-  for (int i = 0; i < 16; i++)
-    out += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                       static_cast<unsigned char>(uuid.bytes[i]));
-  return out;
-}
-
 KnownDevice read_device(CUdevice device) {
   KnownDevice d;
   std::array<char, 256> name{};
@@ -29,7 +22,7 @@ KnownDevice read_device(CUdevice device) {
   size_t bytes = 0;
   int major = 0, minor = 0;
   if (entry_cuDeviceGetName(name.data(), name.size(), device) == CUDA_SUCCESS) d.name = name.data();
-  if (entry_cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS) d.uuid = uuid_text(uuid);
+  if (entry_cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS) d.uuid = ckpt::cuda::uuid_text(uuid);
   if (entry_cuDeviceTotalMem_v2(&bytes, device) == CUDA_SUCCESS) d.memory_bytes = bytes;
   if (entry_cuDeviceComputeCapability(&major, &minor, device) == CUDA_SUCCESS)
     d.capability = 10 * major + minor;

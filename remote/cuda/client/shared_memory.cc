@@ -39,6 +39,8 @@
 // zeros, and the next launch sends all that is not zero.
 #include "remote/cuda/client/shared_memory.h"
 
+#include <algorithm>
+
 #include "common/base/log.h"
 #include "remote/cuda/changes.h"
 #include "remote/cuda/client/faults.h"
@@ -76,14 +78,25 @@ CUresult SharedMemory::begin(const Allocation &device, u64 host) {
   Shared s{device.base, device.bytes, device.context, device.sharing == Sharing::Managed,
            ZeroPages(device.bytes)};
   if (!s.then.data()) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (CUresult e = mirror(s); e != CUDA_SUCCESS) return e;
-  if (s.managed) watch_faults(on_fault);
-  if (s.managed) set_access(host, host + s.bytes);
-  if (!s.managed) mapped_++;
+  s.direct = link().native() && s.device == host;
+  if (!s.direct)
+    if (CUresult e = mirror(s); e != CUDA_SUCCESS) return e;
+  if (s.managed && !s.direct) {
+    watch_faults(on_fault);
+    set_access(host, host + s.bytes);
+  }
+  count(s, 1);
   by_device_[s.device] = host;
   all_[host] = std::move(s);
-  any_ = true;
+  known_ = true;
   return CUDA_SUCCESS;
+}
+
+void SharedMemory::count(const Shared &s, int one) {
+  if (s.direct) return;
+  copied_ += one;
+  if (!s.managed) mapped_ += one;
+  any_ = copied_ > 0;
 }
 
 bool SharedMemory::end(u64 host) {
@@ -92,7 +105,7 @@ bool SharedMemory::end(u64 host) {
   if (found == all_.end()) return false;
   Writer w;
   w.put(found->second.device);
-  link().send(number(Op::EndMirror), found->second.context, {w.bytes()});
+  if (!found->second.direct) link().send(number(Op::EndMirror), found->second.context, {w.bytes()});
   forget(found);
   return true;
 }
@@ -105,15 +118,15 @@ void SharedMemory::end_all(u64 context) {
 }
 
 SharedMemory::Table::iterator SharedMemory::forget(Table::iterator i) {
-  if (!i->second.managed) mapped_--;
+  count(i->second, -1);
   by_device_.erase(i->second.device);
   i = all_.erase(i);
-  any_ = !all_.empty();
+  known_ = !all_.empty();
   return i;
 }
 
 u64 SharedMemory::on_device(u64 host, u64 bytes) const {
-  if (!any_.load(std::memory_order_relaxed)) return 0;
+  if (!known_.load(std::memory_order_relaxed)) return 0;
   std::lock_guard lock(mutex_);
   auto next = all_.upper_bound(host);
   if (next == all_.begin()) return 0;
@@ -137,7 +150,7 @@ void SharedMemory::lend(bool to_device) {
   if (std::exchange(lent_, to_device) == to_device) return;
   u64 begin = 0, end = 0;
   for (const auto &[host, s] : all_) {
-    if (!s.managed) continue;
+    if (!s.managed || s.direct) continue;
     if (host > end_of_page(end)) {
       set_access(begin, end);
       begin = host;
@@ -183,7 +196,7 @@ CUresult SharedMemory::push(Which which, bool wait) {
   if (mapped_ == 0 && (lent_ || which == Which::Mapped)) return CUDA_SUCCESS;
   Writer message;
   for (auto &[host, s] : all_) {
-    if (s.managed && (lent_ || which == Which::Mapped)) continue;
+    if (s.direct || (s.managed && (lent_ || which == Which::Mapped))) continue;
     if (CUresult e = push_changes(host, s, message, wait); e != CUDA_SUCCESS) return e;
   }
   return CUDA_SUCCESS;
@@ -309,6 +322,8 @@ Result<> SharedMemory::make_again() {
   std::lock_guard lock(mutex_);
   for (auto &[host, s] : all_) {
     s.then.clear();
+    if (std::exchange(s.direct, false)) count(s, 1);
+    if (s.managed) watch_faults(on_fault);
     begun_again_ = true;
     if (CUresult e = mirror(s); e != CUDA_SUCCESS)
       return device_failure("the device cannot share the program's memory", e);

@@ -41,6 +41,8 @@ class SharedMemory {
   // Whether any of these bytes of the device is shared.
   bool uses(u64 device, u64 bytes) const;
 
+  bool is_used() const { return any_.load(std::memory_order_relaxed); }
+
   // Runs a host function, which may use the memory while its stream waits.
   void run_host_function(const std::function<void()> &function);
 
@@ -57,7 +59,8 @@ class SharedMemory {
     u64 device = 0, bytes = 0;
     u64 context = 0;
     bool managed = false;
-    ZeroPages then;  // as it was when both sides were equal
+    ZeroPages then;       // as it was when both sides were equal
+    bool direct = false;  // a driver in this process reaches the program's pages: there is no copy
   };
   using Table = std::map<u64, Shared>;  // by the host's address
   static CUresult mirror(const Shared &s);
@@ -74,12 +77,15 @@ class SharedMemory {
   void waited_for_all_of(u64 context);
   static bool on_fault(u64 address);
 
-  // Checked by every launch and wait.
+  void count(const Shared &s, int one);
+
+  // Checked by every launch and wait: whether there is memory of which both sides have a copy.
   std::atomic<bool> any_{false};
+  std::atomic<bool> known_{false};  // whether there is any at all
   mutable std::mutex mutex_;
   Table all_;
   std::map<u64, u64> by_device_;  // the host's address, by the device's
-  size_t mapped_ = 0;             // how many are not managed
+  i64 copied_ = 0, mapped_ = 0;   // how many have a copy; and how many of these are not managed
   // With work that the program has not waited for: the context and the stream.
   std::set<std::pair<u64, u64>> streams_;
   bool lent_ = false;       // the device has the managed memory; the host has no access

@@ -3,6 +3,8 @@
 // One call of the program, as the server carries it out.
 #pragma once
 
+#include <functional>
+
 #include "remote/cuda/protocol.h"
 #include "remote/cuda/server/device_memory.h"
 #include "remote/cuda/server/objects.h"
@@ -18,6 +20,11 @@ struct Call {
   CallHeader header{};
   Reader in;
   Writer out;
+  // Of a call of this process itself (client/native.h), which is not a frame: the bytes behind
+  // `in`, and where bytes for the program go.
+  ByteView apart;
+  std::span<std::byte> into;
+  const std::function<void(ByteView)> *take = nullptr;
   bool malformed = false;  // the connection ends
   u64 ended = 0;           // the number of an object that the call has ended
   bool waits = false;      // it reports the errors of earlier one-way calls
@@ -26,6 +33,10 @@ struct Call {
     malformed = true;
     return CUDA_ERROR_INVALID_VALUE;
   }
+  // The arguments up to their end.
+  ByteView rest() { return apart.empty() ? in.raw(in.left()) : apart; }
+  // Gives the program these bytes in front of the reply.
+  void give(ByteView bytes);
   // Into the reply: the number of an object of the driver that was made or found.
   void put_number(u64 wanted, void *real, u64 owner);
 };

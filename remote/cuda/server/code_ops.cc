@@ -31,7 +31,7 @@ CUresult load_library(const void *code, JitCall &jit, CUlibrary *out) {
 
 CUresult op_code(Call &c) {
   u64 number = c.in.get<u64>();
-  ByteView bytes = c.in.raw(c.in.left());
+  ByteView bytes = c.rest();
   return c.in.ok() && c.server.code.add(number, bytes) ? CUDA_SUCCESS : c.reject();
 }
 

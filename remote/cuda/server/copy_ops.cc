@@ -3,7 +3,8 @@
 // Bytes between the connection and device memory, and from one place of it to another. All copies
 // are enqueued in the given stream, and waited for where the program's call waits. Memory of this
 // process is pageable, so the driver has read it when a copy to the device returns (CUDA driver
-// API, "API synchronization behavior").
+// API, "API synchronization behavior"). Calls of this process itself copy from and to the program's
+// memory, without a piece in between.
 #include <algorithm>
 
 #include "remote/cuda/server/ops.h"
@@ -24,6 +25,9 @@ struct Order {
     c.waits = !async;
     return stream_of(c, number, stream);
   }
+  // As a call that the program makes itself, and waits for: drivers copy pageable memory faster
+  // then.
+  bool is_plain() const { return !async && reinterpret_cast<u64>(stream) <= 1; }
   CUresult end(CUresult e) const {
     return e == CUDA_SUCCESS && !async ? driver().cuStreamSynchronize(stream) : e;
   }
@@ -102,7 +106,7 @@ bool set_target(Call &c, CUDA_MEMCPY3D &d, const Box &b) {
 
 void send_pieces(Call &c, ByteView bytes) {
   for (u64 at = 0; at < bytes.size(); at += kPieceBytes)
-    c.server.send_data(c.header, bytes.subspan(at, std::min<u64>(kPieceBytes, bytes.size() - at)));
+    c.give(bytes.subspan(at, std::min<u64>(kPieceBytes, bytes.size() - at)));
 }
 
 }  // namespace
@@ -111,10 +115,12 @@ CUresult op_write(Call &c) {
   u64 address = c.in.get<u64>();
   Order order;
   CUresult e = order.take(c, true);
-  ByteView bytes = c.in.raw(c.in.left());
+  ByteView bytes = c.rest();
   if (e != CUDA_SUCCESS) return e;
   if (bytes.empty() || !c.server.memory.holds(address, bytes.size()))
     return CUDA_ERROR_INVALID_VALUE;
+  if (!c.apart.empty() && order.is_plain())
+    return driver().cuMemcpyHtoD_v2(address, bytes.data(), bytes.size());
   return order.end(
       driver().cuMemcpyHtoDAsync_v2(address, bytes.data(), bytes.size(), order.stream));
 }
@@ -126,12 +132,18 @@ CUresult op_read(Call &c) {
   if (!c.in.done()) return c.reject();
   if (e != CUDA_SUCCESS) return e;
   if (bytes == 0 || !c.server.memory.holds(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (c.into.size() == bytes) {
+    if (!c.header.one_way && order.is_plain())
+      return driver().cuMemcpyDtoH_v2(c.into.data(), address, bytes);
+    e = driver().cuMemcpyDtoHAsync_v2(c.into.data(), address, bytes, order.stream);
+    return c.header.one_way ? e : order.end(e);
+  }
   thread_local Bytes piece;
   for (u64 at = 0; at < bytes && e == CUDA_SUCCESS; at += kPieceBytes) {
     piece.resize(std::min(kPieceBytes, bytes - at));
     e = order.end(
         driver().cuMemcpyDtoHAsync_v2(piece.data(), address + at, piece.size(), order.stream));
-    if (e == CUDA_SUCCESS) c.server.send_data(c.header, piece);
+    if (e == CUDA_SUCCESS) c.give(piece);
   }
   return e;
 }
@@ -172,7 +184,7 @@ CUresult op_write_box(Call &c) {
   Box to = take_box(c);
   Order order;
   CUresult e = order.take(c, true);
-  ByteView bytes = c.in.raw(c.in.left());
+  ByteView bytes = c.rest();
   if (e != CUDA_SUCCESS) return e;
   CUDA_MEMCPY3D d = shape_of(to);
   if (!holds(c, to) || bytes_of(to) != bytes.size() || !set_target(c, d, to))
@@ -193,9 +205,10 @@ CUresult op_read_box(Call &c) {
   CUDA_MEMCPY3D d = shape_of(from);
   u64 all = bytes_of(from);
   if (!holds(c, from) || all > kMaxBody || !set_source(c, d, from)) return CUDA_ERROR_INVALID_VALUE;
-  Bytes packed(all);
+  bool there = c.into.size() == all;
+  Bytes packed(there ? 0 : all);
   d.dstMemoryType = CU_MEMORYTYPE_HOST;
-  d.dstHost = packed.data();
+  d.dstHost = there ? c.into.data() : packed.data();
   d.dstPitch = from.width;
   d.dstHeight = from.height;
   e = order.end(driver().cuMemcpy3DAsync_v2(&d, order.stream));

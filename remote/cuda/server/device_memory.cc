@@ -25,6 +25,12 @@ bool is_part(u64 base, u64 bytes) {
 CUresult DeviceMemory::reserve(u64 base, u64 bytes, u64 &got) {
   std::lock_guard lock(mutex_);
   if (!mapped_.empty() || !is_part(base, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  bool kept = kept_.bytes != 0 && kept_.base == base && kept_.bytes == bytes;
+  if (kept) {
+    got = arena_ = base;
+    arena_bytes_ = bytes;
+    return CUDA_SUCCESS;
+  }
   if (arena_ != 0) driver().cuMemAddressFree(arena_, arena_bytes_);
   arena_ = 0;
   CUdeviceptr p = 0;
@@ -157,6 +163,20 @@ CUresult DeviceMemory::set_access(u64 base, u64 bytes, CUdevice device, u32 flag
   return driver().cuMemSetAccess(base, bytes, &access, 1);
 }
 
+void DeviceMemory::unmap_all() {
+  std::lock_guard lock(mutex_);
+  for (const auto &[base, part] : mapped_) {
+    driver().cuMemUnmap(base, part.bytes);
+    if (part.physical == 0) give_back(part.bytes);
+  }
+  mapped_.clear();
+  for (const auto &[number, memory] : physical_) {
+    driver().cuMemRelease(memory.handle);
+    give_back(memory.bytes);
+  }
+  physical_.clear();
+}
+
 void DeviceMemory::add(u64 base, u64 bytes, u64 owner) {
   std::lock_guard lock(mutex_);
   placed_[base] = {bytes, owner};
@@ -181,6 +201,11 @@ bool DeviceMemory::maps(u64 address, u64 bytes) const {
   if (bytes > kMostBytes || address > UINT64_MAX - bytes) return false;
   std::lock_guard lock(mutex_);
   return maps_locked(address, bytes);
+}
+
+void DeviceMemory::forget_shared(u64 base) {
+  std::lock_guard lock(mutex_);
+  placed_.erase(base);
 }
 
 // Neighbouring parts of the arena may hold one allocation.

@@ -14,18 +14,24 @@
 
 namespace ckpt::remote::cuda {
 
+struct Arena {
+  u64 base = 0, bytes = 0;
+};
+
 class DeviceMemory {
  public:
   static constexpr u64 kMostBytes = 1ull << 46;  // of one range
 
   // Asks for `change` more bytes; negative: gives them back. False: the user's limit is reached.
   using Ask = std::function<bool(i64 change)>;
-  explicit DeviceMemory(Ask ask) : ask_(std::move(ask)) {}
+  // `kept`: an arena that is reserved already, and stays so.
+  explicit DeviceMemory(Ask ask, Arena kept = {}) : ask_(std::move(ask)), kept_(kept) {}
 
   // Reserves the arena, at `base` unless that is 0. Again only as long as no part is mapped.
   CUresult reserve(u64 base, u64 bytes, u64 &got);
   CUresult map(u64 base, u64 bytes, CUdevice device);
   CUresult unmap(u64 base, u64 bytes);
+  void unmap_all();
 
   // Physical memory of the program's own (cuMemCreate), by its number, and parts of the arena that
   // it is mapped to. It counts until it has ended, and cannot end while it is mapped.
@@ -39,6 +45,9 @@ class DeviceMemory {
   // A variable. `owner`: the number of the code that it belongs to.
   void add(u64 base, u64 bytes, u64 owner);
   void forget_of(u64 owner);
+  // Memory of the program at this address, which the device reaches, and no longer.
+  void add_shared(u64 base, u64 bytes) { add(base, bytes, 0); }
+  void forget_shared(u64 base);
   // Whether all of these bytes are the program's device memory.
   bool holds(u64 address, u64 bytes) const;
   // Whether they are all in mapped parts of the arena.
@@ -73,6 +82,7 @@ class DeviceMemory {
   bool in_arena(u64 base, u64 bytes) const;
 
   Ask ask_;
+  Arena kept_;
   mutable std::mutex mutex_;
   u64 arena_ = 0, arena_bytes_ = 0;
   std::map<u64, Part> mapped_;  // parts of the arena, by base

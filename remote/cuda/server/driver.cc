@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/server/driver.h"
 
-#include <dlfcn.h>
-
 namespace ckpt::remote::cuda {
 namespace {
 
@@ -12,8 +10,8 @@ Driver the_driver;
 
 const Driver &driver() { return the_driver; }
 
-Result<> load_driver(const std::string &path) {
-  void *handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+Result<> load_driver(const std::string &path, int flags) {
+  void *handle = ::dlopen(path.c_str(), flags);
   if (handle == nullptr) return fail("cannot load the CUDA driver {}: {}", path, ::dlerror());
   for (size_t i = 0; i < api::kCudaEntries; i++)
     the_driver.entries[i] = ::dlsym(handle, api::kCudaTable[i].symbol);

@@ -61,7 +61,7 @@ CUresult op_launch(Call &c) {
   u64 stream = c.in.get<u64>();
   std::vector<CUlaunchAttribute> attributes;
   if (!take_attributes(c, attributes)) return c.reject();
-  ByteView bytes = c.in.raw(c.in.left());
+  ByteView bytes = c.rest();
   auto f = static_cast<CUfunction>(c.server.objects.real(Kind::Function, number));
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult e = stream_of(c, stream, config.hStream); e != CUDA_SUCCESS) return e;
@@ -83,10 +83,8 @@ CUresult op_host_call(Call &c) {
   if (!c.in.done()) return c.reject();
   CUstream stream = nullptr;
   if (CUresult e = stream_of(c, number, stream); e != CUDA_SUCCESS) return e;
-  return c.server.host_calls.enqueue(stream, token, [&server = c.server](u64 t) {
-    server.output.forward(server.connection());
-    (void)server.connection().send(Frame::CudaHost, view(&t, sizeof t));
-  });
+  return c.server.host_calls.enqueue(stream, token,
+                                     [&server = c.server](u64 t) { server.tell_host_call(t); });
 }
 
 }  // namespace ckpt::remote::cuda

@@ -82,6 +82,8 @@ struct Parameter<T> {
       if (present)
         if (ByteView b = c.in.raw(sizeof value); c.in.ok())
           std::memcpy(static_cast<void *>(&value), b.data(), sizeof value);
+    if constexpr (std::is_same_v<Value, CUmemPoolProps>)
+      value.location.id = c.server.devices.real(value.location.id);
     return CUDA_SUCCESS;
   }
   T get() { return present ? &value : nullptr; }
@@ -122,6 +124,29 @@ void bound_text(Tuple &all) {
   }
 }
 
+template <api::CudaId I>
+inline constexpr std::string_view kSymbol = api::kCudaTable[static_cast<size_t>(I)].symbol;
+
+template <api::CudaId I, class Tuple>
+void translate_device(const DeviceNumbers &devices, Tuple &all) {
+  constexpr int kAt = device_parameter(kSymbol<I>);
+  if constexpr (kAt >= 0) {
+    auto &device = std::get<static_cast<size_t>(kAt)>(all).value;
+    device = devices.real(device);
+  }
+}
+
+template <api::CudaId I, class Tuple>
+void translate_result(const DeviceNumbers &devices, Tuple &all) {
+  constexpr int kAt = device_result(kSymbol<I>);
+  if constexpr (kAt >= 0) {
+    auto &device = std::get<static_cast<size_t>(kAt)>(all).value;
+    device = devices.programs(device);
+  }
+  if constexpr (I == api::CudaId::id_cuDeviceGetCount)
+    if (devices.translates()) std::get<0>(all).value = devices.count();
+}
+
 // What is found in code belongs to it; anything else to the context.
 u64 owner_of(const Call &c, u64 first) {
   Kind kind = kind_of(first);
@@ -151,6 +176,7 @@ struct Line<I, does, CUresult (*)(A...)> {
       if (!c.in.done() || c.malformed) return c.reject();
       if (e != CUDA_SUCCESS) return e;
       (bound_text<decltype(all), N>(all), ...);
+      translate_device<I>(c.server.devices, all);
       c.waits = does == Does::Wait;
       auto real = reinterpret_cast<CUresult (*)(A...)>(driver().entries[static_cast<size_t>(I)]);
       if (!real) return CUDA_ERROR_NOT_SUPPORTED;
@@ -158,6 +184,7 @@ struct Line<I, does, CUresult (*)(A...)> {
       u64 first = 0;
       if constexpr (sizeof...(A) > 0) ((first = first ? first : number_in(std::get<N>(all))), ...);
       if (does == Does::End) c.ended = first;
+      if (e == CUDA_SUCCESS) translate_result<I>(c.server.devices, all);
       [[maybe_unused]] u64 owner = owner_of(c, first);
       if (e == CUDA_SUCCESS) (std::get<N>(all).put_result(c, owner), ...);
       return e;

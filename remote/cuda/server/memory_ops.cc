@@ -14,7 +14,7 @@ CUresult op_arena(Call &c) {
 CUresult op_map(Call &c) {
   u64 base = c.in.get<u64>(), bytes = c.in.get<u64>();
   i32 device = c.in.get<i32>();
-  return c.in.done() ? c.server.memory.map(base, bytes, device) : c.reject();
+  return c.in.done() ? c.server.memory.map(base, bytes, c.server.devices.real(device)) : c.reject();
 }
 
 CUresult op_unmap(Call &c) {
@@ -28,7 +28,7 @@ CUresult op_make_memory(Call &c) {
   u64 number = c.in.get<u64>(), bytes = c.in.get<u64>();
   i32 device = c.in.get<i32>();
   if (!c.in.done() || kind_of(number) != Kind::Memory) return c.reject();
-  return c.server.memory.make_physical(number, bytes, device);
+  return c.server.memory.make_physical(number, bytes, c.server.devices.real(device));
 }
 
 CUresult op_end_memory(Call &c) {
@@ -52,7 +52,8 @@ CUresult op_set_access(Call &c) {
   u64 base = c.in.get<u64>(), bytes = c.in.get<u64>();
   i32 device = c.in.get<i32>();
   u32 flags = c.in.get<u32>();
-  return c.in.done() ? c.server.memory.set_access(base, bytes, device, flags) : c.reject();
+  if (!c.in.done()) return c.reject();
+  return c.server.memory.set_access(base, bytes, c.server.devices.real(device), flags);
 }
 
 CUresult op_settle(Call &c) {

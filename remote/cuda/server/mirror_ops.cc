@@ -36,7 +36,7 @@ CUresult op_fetch(Call &c) {
   Writer changes;
   auto send = [&](u64 least) {
     if (changes.bytes().size() <= least) return;
-    c.server.send_data(c.header, changes.bytes());
+    c.give(changes.bytes());
     changes = Writer();
   };
   CUresult e = c.server.mirrors.read(c.header.context, gap, [&](u64 address, ByteView bytes) {

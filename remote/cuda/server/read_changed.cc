@@ -33,7 +33,7 @@ CUresult op_read_changed(Call &c) {
     bool changed =
         hashes.empty() || std::memcmp(&now, hashes.data() + i * sizeof now, sizeof now) != 0;
     frame[0] = std::byte{changed};
-    c.server.send_data(c.header, ByteView(frame).first(changed ? frame.size() : 1));
+    c.give(ByteView(frame).first(changed ? frame.size() : 1));
   }
   return CUDA_SUCCESS;
 }

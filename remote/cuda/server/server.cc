@@ -63,37 +63,43 @@ void Call::put_number(u64 wanted, void *real, u64 owner) {
   out.put(number);
 }
 
+void Call::give(ByteView bytes) { take ? (*take)(bytes) : server.send_data(header, bytes); }
+
+u64 Server::new_id() {
+  static std::atomic<u64> last{0};
+  return ++last;
+}
+
+// A thread of the program may have a context of an earlier server, whose address a new one has now.
+CUresult Server::enter(u64 number) {
+  CUcontext context = nullptr, now = nullptr;
+  if (number != 0) {
+    context = static_cast<CUcontext>(objects.real(Kind::Context, number));
+    if (!context) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  }
+  thread_local u64 last_server = 0;
+  bool another = std::exchange(last_server, id_) != id_;
+  driver().cuCtxGetCurrent(&now);  // a call before this one may have changed it
+  return another || now != context ? driver().cuCtxSetCurrent(context) : CUDA_SUCCESS;
+}
+
 CUresult Server::carry_out(Call &call) {
   u16 op = call.header.op;
   Handler handler = op < static_cast<u16>(Op::First) ? line_handler(op) : op_handler(op);
   if (!handler) return call.reject();
-  CUcontext context = nullptr;
-  if (call.header.context != 0) {
-    context = static_cast<CUcontext>(objects.real(Kind::Context, call.header.context));
-    if (!context) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  }
-  CUcontext now = nullptr;
-  driver().cuCtxGetCurrent(&now);  // a call before this one may have changed it
-  if (now != context)
-    if (CUresult e = driver().cuCtxSetCurrent(context); e != CUDA_SUCCESS) return e;
+  if (CUresult e = enter(call.header.context); e != CUDA_SUCCESS) return e;
   if (!may_end_context(op)) return handler(call);
   return streams.end_context([&] { return handler(call); });
 }
 
-void Server::execute(ByteView frame) {
-  Call call(*this);
-  std::memcpy(&call.header, frame.data(), sizeof call.header);
-  call.in = Reader(frame.subspan(sizeof call.header));
+CUresult Server::perform(Call &call) {
   CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
   Result<> r = guarded([&]() -> Result<> {
     status = carry_out(call);
     return {};
   });
-  if (!call.in.ok() || call.malformed) {
-    malformed_ = true;
-    connection_->stream().shut_down();
-    return;
-  }
+  call.malformed = call.malformed || !call.in.ok();
+  if (call.malformed) return CUDA_ERROR_INVALID_VALUE;
   if (!r) status = CUDA_ERROR_OUT_OF_MEMORY;
   if (call.ended && status == CUDA_SUCCESS)
     for (u64 number : objects.end(call.ended)) {
@@ -101,14 +107,32 @@ void Server::execute(ByteView frame) {
       arrays.forget(number);
       layouts.forget(number);
     }
-  if (!call.header.one_way)
+  if (call.header.one_way && status != CUDA_SUCCESS) keep_late_error(status);
+  if (call.waits && !call.header.one_way && status == CUDA_SUCCESS)
+    status = late_error_.exchange(CUDA_SUCCESS);
+  return status;
+}
+
+void Server::execute(ByteView frame) {
+  Call call(*this);
+  std::memcpy(&call.header, frame.data(), sizeof call.header);
+  call.in = Reader(frame.subspan(sizeof call.header));
+  CUresult status = perform(call);
+  if (call.malformed) {
+    malformed_ = true;
+    connection_->stream().shut_down();
+  } else if (!call.header.one_way) {
     reply(call, status);
-  else if (status != CUDA_SUCCESS)
-    keep_late_error(status);
+  }
+}
+
+void Server::tell_host_call(u64 token) {
+  if (host_call_) return host_call_(token);
+  output.forward(*connection_);
+  (void)connection_->send(Frame::CudaHost, view(&token, sizeof token));
 }
 
 void Server::reply(const Call &call, CUresult status) {
-  if (call.waits && status == CUDA_SUCCESS) status = late_error_.exchange(CUDA_SUCCESS);
   output.forward(*connection_);
   ReplyHeader h{call.header.lane, status};
   Connection::Batch batch;

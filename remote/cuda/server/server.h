@@ -19,6 +19,7 @@
 #include "remote/cuda/server/arrays.h"
 #include "remote/cuda/server/call.h"
 #include "remote/cuda/server/code_parts.h"
+#include "remote/cuda/server/device_numbers.h"
 #include "remote/cuda/server/host_calls.h"
 #include "remote/cuda/server/lane.h"
 #include "remote/cuda/server/layouts.h"
@@ -33,10 +34,19 @@ class Server {
   // Never destroyed: its threads run until the process ends.
   Server(std::unique_ptr<Connection> connection, DeviceMemory::Ask ask)
       : arrays(ask), memory(std::move(ask)), connection_(std::move(connection)) {}
+  // Of the program's own process: has no threads, and only perform() is called. `host_call`: as
+  // tell_host_call().
+  using HostCall = std::function<void(u64 token)>;
+  Server(DeviceNumbers numbers, Arena arena, HostCall host_call)
+      : arrays([](i64) { return true; }),
+        memory([](i64) { return true; }, arena),
+        devices(std::move(numbers)),
+        host_call_(std::move(host_call)) {}
 
   Objects objects;
   Arrays arrays;
   DeviceMemory memory;
+  DeviceNumbers devices;
   CodeParts code;
   HostCalls host_calls;
   OwnStreams streams;
@@ -48,9 +58,14 @@ class Server {
   Result<> run();
   // Executes the call of a frame; on the thread of its lane.
   void execute(ByteView frame);
+  // Makes this context, 0: none, the thread's current one.
+  CUresult enter(u64 context);
+  // Executes a call, except for the reply.
+  CUresult perform(Call &call);
   // In front of the reply of the current call.
   void send_data(const CallHeader &call, ByteView bytes);
-  Connection &connection() { return *connection_; }
+  // A stream is at a function of the program.
+  void tell_host_call(u64 token);
 
   // The error of a one-way call, which the next synchronising call reports.
   void keep_late_error(CUresult e);
@@ -59,11 +74,14 @@ class Server {
  private:
   Result<> take(const Connection::Received &frame);
   Result<> hand_over(ByteView body);
+  static u64 new_id();
   Lane *lane(u32 number);
   CUresult carry_out(Call &call);
   void reply(const Call &call, CUresult status);
 
+  const u64 id_ = new_id();
   std::unique_ptr<Connection> connection_;
+  HostCall host_call_;
   std::map<u32, std::unique_ptr<Lane>> lanes_;  // the receiver's
   Lane *last_one_way_ = nullptr;
   std::atomic<CUresult> late_error_{CUDA_SUCCESS};

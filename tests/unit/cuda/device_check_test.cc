@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "libckpt-cuda/devices/uuid.h"
+#include "driver-checkpoint/uuid.h"
 #include "libckpt-cuda/proxy/forwarded_check.h"
 
 using namespace ckpt::cuda;

@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "libckpt-cuda/entry/driver.h"
+#include "driver-checkpoint/checkpoint_entries.h"
 
 namespace ckpt::cuda {
 

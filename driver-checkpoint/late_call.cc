@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/lifecycle/late_call.h"
+#include "driver-checkpoint/late_call.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/lifecycle/initialised_devices.h"
+#include "driver-checkpoint/initialised_devices.h"
 
 #include <fcntl.h>
 

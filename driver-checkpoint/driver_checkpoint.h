@@ -17,7 +17,7 @@
 // memory into memory of the process and releases the devices: no descriptor or mapping of a device
 // remains, so CRIU can dump the process. Restore does the reverse, on the same devices or, since
 // driver 580, on others of the same chip type; the arguments then map the UUID of each GPU of the
-// machine to another one (devices/device_map.h).
+// machine to another one (libckpt-cuda/devices/device_map.h).
 //
 // What it keeps: all objects and handles, memory of pools, arrays, device variables, and the
 // contents of memory of cuMemCreate that is mapped. What it refuses or loses: managed memory,
@@ -37,11 +37,14 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/result.h"
-#include "libckpt-cuda/devices/device_map.h"
 
 namespace ckpt::cuda {
+
+using DeviceMap = std::vector<std::pair<std::string, std::string>>;  // UUIDs: from, to
 
 // Why this driver has no checkpoint; empty: it has.
 std::string no_driver_checkpoint();

@@ -3,8 +3,10 @@
 // UUIDs of devices as nvidia-smi writes them: GPU-2b0c6a3e-….
 #pragma once
 
-// As in entry/entries.h, whichever of them is included first.
+// As in checkpoint_entries.h.
+#ifndef __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL 1
+#endif
 #include <cuda.h>
 
 #include <string>

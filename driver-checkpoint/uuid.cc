@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/devices/uuid.h"
+#include "driver-checkpoint/uuid.h"
 
 #include <charconv>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/lifecycle/holes.h"
+#include "driver-checkpoint/holes.h"
 
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/lifecycle/driver_checkpoint.h"
+#include "driver-checkpoint/driver_checkpoint.h"
 
 #include <unistd.h>
 
@@ -7,11 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "libckpt-cuda/devices/uuid.h"
-#include "libckpt-cuda/entry/driver.h"
-#include "libckpt-cuda/lifecycle/holes.h"
-#include "libckpt-cuda/lifecycle/initialised_devices.h"
-#include "libckpt-cuda/lifecycle/late_call.h"
+#include "driver-checkpoint/checkpoint_entries.h"
+#include "driver-checkpoint/holes.h"
+#include "driver-checkpoint/initialised_devices.h"
+#include "driver-checkpoint/late_call.h"
+#include "driver-checkpoint/uuid.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -29,6 +29,14 @@ Holes &holes() {
 std::atomic<bool> ran_out{false};
 std::atomic<bool> lost{false};
 
+Result<> as_result(CUresult e, const char *what) {
+  if (e == CUDA_SUCCESS) return {};
+  const char *name = nullptr;
+  auto name_of = checkpoint_entries().cuGetErrorName;
+  if (!name_of || name_of(e, &name) != CUDA_SUCCESS) name = "unknown error";
+  return fail("cannot {}: {}", what, name);
+}
+
 Result<> checked(std::optional<CUresult> result, const char *what) {
   if (result) return as_result(*result, what);
   return fail_with_hint(
@@ -39,33 +47,35 @@ Result<> checked(std::optional<CUresult> result, const char *what) {
 
 Result<CUprocessState> state() {
   auto s = std::make_shared<CUprocessState>();
-  CKPT_CHECK(checked(
-      call_in_time([s] { return driver().cuCheckpointProcessGetState(::getpid(), s.get()); }),
-      "get the driver's checkpoint state of this process"));
+  CKPT_CHECK(checked(call_in_time([s] {
+                       return checkpoint_entries().cuCheckpointProcessGetState(::getpid(), s.get());
+                     }),
+                     "get the driver's checkpoint state of this process"));
   return *s;
 }
 
 CUresult unlock_driver() {
   CUcheckpointUnlockArgs args{};
-  return driver().cuCheckpointProcessUnlock(::getpid(), &args);
+  return checkpoint_entries().cuCheckpointProcessUnlock(::getpid(), &args);
 }
 
 CUresult lock_driver() {
   CUcheckpointLockArgs args{};
   args.timeoutMs = kLockMilliseconds;
-  return driver().cuCheckpointProcessLock(::getpid(), &args);
+  return checkpoint_entries().cuCheckpointProcessLock(::getpid(), &args);
 }
 
 CUresult checkpoint_driver() {
   CUcheckpointCheckpointArgs args{};
-  return driver().cuCheckpointProcessCheckpoint(::getpid(), &args);
+  return checkpoint_entries().cuCheckpointProcessCheckpoint(::getpid(), &args);
 }
 
 CUresult restore_driver(std::vector<CUcheckpointGpuPair> &pairs) {
   CUcheckpointRestoreArgs args{};
   args.gpuPairs = pairs.data();
   args.gpuPairsCount = static_cast<unsigned>(pairs.size());
-  return driver().cuCheckpointProcessRestore(::getpid(), pairs.empty() ? nullptr : &args);
+  return checkpoint_entries().cuCheckpointProcessRestore(::getpid(),
+                                                         pairs.empty() ? nullptr : &args);
 }
 
 Result<std::vector<CUcheckpointGpuPair>> as_pairs(const DeviceMap &map) {
@@ -122,7 +132,7 @@ Result<> restore(const DeviceMap &map) {
 }  // namespace
 
 std::string no_driver_checkpoint() {
-  const Driver &d = driver();
+  const CheckpointEntries &d = checkpoint_entries();
   if (d.cuCheckpointProcessCheckpoint != nullptr && d.cuCheckpointProcessUnlock != nullptr &&
       d.cuCheckpointProcessGetState != nullptr)
     return {};

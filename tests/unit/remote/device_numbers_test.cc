@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/server/device_numbers.h"
+
+#include <doctest/doctest.h>
+
+using namespace ckpt::remote::cuda;
+
+TEST_CASE("without a table the program's devices are the driver's") {
+  DeviceNumbers same;
+  CHECK_FALSE(same.translates());
+  CHECK(same.real(3) == 3);
+  CHECK(same.programs(3) == 3);
+}
+
+TEST_CASE("numbers of devices are translated both ways, and others are no device") {
+  DeviceNumbers numbers({5, 2});
+  CHECK(numbers.count() == 2);
+  CHECK(numbers.real(0) == 5);
+  CHECK(numbers.real(1) == 2);
+  CHECK(numbers.programs(2) == 1);
+  for (int none : {2, 5, -1}) CHECK(numbers.real(none) == CU_DEVICE_INVALID);
+  CHECK(numbers.programs(0) == CU_DEVICE_INVALID);
+}
+
+TEST_CASE("each line for a device says which parameter is its number") {
+  auto check = [](std::string_view symbol) {
+    CAPTURE(symbol);
+    bool of_device = symbol.starts_with("cuDevice") && symbol != "cuDeviceGetCount";
+    CHECK((!of_device || device_parameter(symbol) >= 0 || device_result(symbol) >= 0));
+  };
+#define ASKED(n, symbol, type) check(#symbol);
+#include "remote/cuda/cuda.api"
+}
