@@ -41,7 +41,9 @@ constexpr const char *kOpNames[] = {"lane ended",     "arena",
                                     "make texture",   "end texture",
                                     "link",           "make texture at",
                                     "end texture at", "value in stream",
-                                    "read changed"};
+                                    "make memory",    "end memory",
+                                    "map own memory", "unmap own memory",
+                                    "set access",     "read changed"};
 static_assert(std::size(kOpNames) == static_cast<size_t>(Op::Last) - kFirst);
 
 // The call came first, so that the program's own environment is meant.
