@@ -47,7 +47,6 @@ double Cooperation::slice_ns() const {
 
 bool Cooperation::used(double ns) {
   used_ns_ += ns;
-  probes_ = 0;
   return used_ns_ >= slice_ns() / 2;  // another slice would not fit
 }
 
@@ -57,7 +56,10 @@ double Cooperation::pause_ns() const {
 }
 
 double Cooperation::tested(double ns) {
-  if (used_ns_ > 0) last_ns_ = std::exchange(used_ns_, 0);
+  if (used_ns_ > 0) {
+    last_ns_ = std::exchange(used_ns_, 0);
+    probes_ = 0;
+  }
   load_.tested(ns);
   double left = pause_ns() - probes_++ * probe_ns();
   return load_.low() ? 0 : std::max(left, probe_ns());

@@ -6,7 +6,10 @@
 // driver in this process (native.h).
 //
 // Which copies need no wait of the program (CUDA driver API, "API synchronization behavior"):
-//   fills of device memory, and copies within it   none of the host at all
+//   fills of device memory, and copies within it   none of the host at all, but those in a program
+//                                                  with several contexts: they are in the order of
+//                                                  each context that they touch, and the driver's
+//                                                  streams order only the current one's work
 //   copies to the device that wait                 the server waits for them, before it makes the
 //                                                  thread's next call; the program need not, if its
 //                                                  other threads have no calls that must begin
@@ -38,6 +41,11 @@ CUresult before_copy(u64 to, u64 from, u64 bytes, Order order) {
   bool uses =
       shared_memory().uses(to, to ? bytes : 0) || shared_memory().uses(from, from ? bytes : 0);
   return uses ? shared_memory().before_work(order.stream) : CUDA_SUCCESS;
+}
+
+// Of a fill, or a copy on devices.
+bool must_wait(Order order) {
+  return !order.async && (shared_memory().any() || ledger().has_several_contexts());
 }
 
 CUresult after_copy(CUresult e, Order order) {
@@ -99,13 +107,20 @@ CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
   return after_copy(e, {order.stream, false});
 }
 
+CUresult copy_between(u64 to, CUcontext of, u64 from, CUcontext source, u64 bytes, Order order) {
+  for (u64 context : {number_of(of), number_of(source)})
+    if (context != current_context() && ledger().lives(context))
+      if (CUresult e = settle(context); e != CUDA_SUCCESS) return e;
+  return copy_on_device(to, from, bytes, order);
+}
+
 CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (bytes == 0) return CUDA_SUCCESS;
   if (is_capturing(order.stream)) return capture_copy(order.stream, !order.async, to, from, bytes);
   if (CUresult e = before_copy(to, from, bytes, order); e != CUDA_SUCCESS) return e;
   Writer w;
-  bool waits = !order.async && shared_memory().any();
+  bool waits = must_wait(order);
   w.put(to).put(from).put(bytes).put(order.stream).put(u8{!waits});
   bool certain = memory().holds(to, bytes) && memory().holds(from, bytes);
   if (!certain || waits || !can_send(order.stream)) return after_copy(ask(Op::Copy, w), order);
@@ -153,7 +168,7 @@ CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height
   if (is_capturing(order.stream))
     return capture_fill(order.stream, !order.async, {address, pitch, value, unit, width, height});
   u64 row = height > 1 ? pitch : width * unit;
-  bool waits = !order.async && shared_memory().any();
+  bool waits = must_wait(order);
   bool certain = !waits && address % unit == 0 && row % unit == 0 && width * unit <= row &&
                  can_send(order.stream) && height <= kMost / row &&
                  memory().holds(address, row * (height - 1) + width * unit);

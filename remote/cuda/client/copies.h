@@ -18,6 +18,8 @@ CUresult copy(u64 to, u64 from, u64 bytes, Order order);
 CUresult write_device(u64 to, const void *from, u64 bytes, Order order);
 CUresult read_device(void *to, u64 from, u64 bytes, Order order);
 CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order);
+// cuMemcpyPeer: behind all work of both contexts (CUDA runtime API, cudaMemcpyPeer).
+CUresult copy_between(u64 to, CUcontext of, u64 from, CUcontext source, u64 bytes, Order order);
 // In any context, one way: an error is known at the next Op::Idle or Op::Settle of the context.
 void send_bytes(u64 to, ByteView bytes, u64 context);
 void send_zeros(u64 to, u64 bytes, u64 context);

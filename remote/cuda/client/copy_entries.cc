@@ -29,8 +29,8 @@ WAITING(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t n),
 WAITING(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t n), read_device(to, from, n, order))
 WAITING(cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t n),
         copy_on_device(to, from, n, order))
-WAITING(cuMemcpyPeer, (CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n),
-        copy_on_device(to, from, n, order))
+WAITING(cuMemcpyPeer, (CUdeviceptr to, CUcontext of, CUdeviceptr from, CUcontext source, size_t n),
+        copy_between(to, of, from, source, n, order))
 
 CUresult entry_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
   return copy(to, from, n, in_order(s));

@@ -102,6 +102,11 @@ std::optional<CUdevice> Ledger::device_of(u64 context) const {
   return found == devices_.end() ? std::nullopt : std::optional(found->second);
 }
 
+bool Ledger::has_several_contexts() const {
+  std::lock_guard lock(mutex_);
+  return devices_.size() > 1;
+}
+
 u64 Ledger::primary_of(CUdevice device) const {
   std::lock_guard lock(mutex_);
   auto found = primary_.find(device);

@@ -59,6 +59,7 @@ class Ledger {
 
   void set_device(u64 context, CUdevice device);
   std::optional<CUdevice> device_of(u64 context) const;
+  bool has_several_contexts() const;
   // The device's primary context; 0: nothing uses it.
   u64 primary_of(CUdevice device) const;
   // One more user of a primary context, or one less. False: it was the last one.

@@ -8,12 +8,11 @@ int main() {
   Cl cl;
   cl_program p = cl.build(R"(
 __kernel void meet(volatile __global int *arrived, __global int *out) {
-  out[get_group_id(0)] += 1;
-  mem_fence(CLK_GLOBAL_MEM_FENCE);
+  atomic_inc(out + get_group_id(0));
   atomic_inc(arrived);
   while (atomic_add(arrived, 0) < (int)get_num_groups(0)) {
   }
-  out[2 + get_group_id(0)] = 10 + out[1 - get_group_id(0)];
+  out[2 + get_group_id(0)] = 10 + atomic_add(out + 1 - get_group_id(0), 0);
 }
 __kernel void add(__global int *out, int n) { out[get_global_id(0)] += n; }
 )");

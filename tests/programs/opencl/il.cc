@@ -67,6 +67,8 @@ static void run(const Cl &cl, cl_kernel k, int third, int fourth) {
   cl_mem out = cl.buffer(8);
   CL(clSetKernelArg(k, 0, sizeof out, &out));
   CL(clEnqueueTask(cl.queue, k, 0, nullptr, nullptr));
+  size_t groups = 2, one = 1;  // more than one, as with --slice
+  CL(clEnqueueNDRangeKernel(cl.queue, k, 1, nullptr, &groups, &one, 0, nullptr, nullptr));
   std::vector<int> v = cl.read_ints(out, 2);
   EXPECT(v[0] == third && v[1] == fourth);
 }

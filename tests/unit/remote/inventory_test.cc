@@ -60,7 +60,8 @@ TEST_CASE("what may change, what names no device, and what makes an object is no
   CHECK_FALSE(later(sync(Op::Info), info(ocl::InfoOf::Kernel, kDeviceVersion)));
   CHECK_FALSE(later(sync(Op::Info), bytes("short")));
   CHECK_FALSE(later(sync(Op::MapDevices), bytes("those")));
-  CHECK_FALSE(later({0, static_cast<u16>(Op::Info), 0, 0}, info(ocl::InfoOf::Device, kDeviceVersion)));
+  CHECK_FALSE(
+      later({0, static_cast<u16>(Op::Info), 0, 0}, info(ocl::InfoOf::Device, kDeviceVersion)));
   CHECK_FALSE(Questions().key(sync(Op::Info), info(ocl::InfoOf::Device, kDeviceVersion)));
 }
 
