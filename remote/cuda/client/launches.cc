@@ -116,7 +116,7 @@ CUresult launch_here(Native &native, const CUlaunchConfig &c, CUfunction f, void
                      void **extra) {
   if (CUresult e = initialise_placed_variables(); e != CUDA_SUCCESS) return e;
   if (CUresult e = shared_memory().before_work(number_of(c.hStream)); e != CUDA_SUCCESS) return e;
-  return note_error(native.launch(current_context(), c, number_of(f), parameters, extra));
+  return note_error(native.launch(current_context(), c, number_of(here(f)), parameters, extra));
 }
 
 CUresult launch(const CUlaunchConfig &c, CUfunction f, void **parameters, void **extra) {
