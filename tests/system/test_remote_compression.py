@@ -32,7 +32,8 @@ def transfer(ocl, server, node, compress=True):
 
 def test_a_slow_link_carries_compressed_data(ocl, two_nodes):
     far, near = two_nodes
-    slow_down(two_nodes.all, "400mbit")
+    # So slow that compression is faster even where other tests take both cores.
+    slow_down(two_nodes.all, "100mbit")
     server = Server(ocl, names=far.address, node=far)
     sent, received = transfer(ocl, server, near)
     assert HARD < sent < ALL * 3 // 4 and HARD < received < ALL * 3 // 4
