@@ -135,6 +135,10 @@ bool Entry::is_unit() const {
   return kind == Kind::LtoIr || options.find("--compile-only") != std::string::npos;
 }
 
+bool has_ptx(const Container &container) {
+  return std::ranges::any_of(container.entries, [](const Entry &e) { return e.kind == Kind::Ptx; });
+}
+
 const char *name_of(Kind kind) {
   switch (kind) {
     case Kind::Ptx: return "ptx";

@@ -49,6 +49,8 @@ struct Container {
   std::vector<Entry> entries;
 };
 
+bool has_ptx(const Container &container);
+
 const char *name_of(Kind kind);                // "ptx", "elf", "lto-ir", "unknown"
 const char *name_of(Compression compression);  // "raw", "lz4", "zstd", "unknown"
 

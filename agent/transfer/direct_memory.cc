@@ -9,11 +9,10 @@
 #include <algorithm>
 
 #include "common/base/huge_pages.h"
+#include "common/base/rounded_up.h"
 
 namespace ckpt::agent {
 namespace {
-
-u64 rounded_up(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
 
 // At the end of each piece less than a grain may stay unused.
 u64 with_waste(u64 bytes) {

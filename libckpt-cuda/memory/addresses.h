@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "common/base/rounded_up.h"
 #include "common/base/spans.h"
 #include "libckpt-cuda/entry/driver.h"
 
@@ -15,9 +16,6 @@ namespace ckpt::cuda {
 inline constexpr u64 kGrainBytes = 512;
 // No allocation is larger; keeps sums of sizes far from overflow.
 inline constexpr u64 kLargestBytes = u64{1} << 50;
-
-// `to` need not be a power of two.
-constexpr u64 rounded_up(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
 
 // Physical memory that belongs to `device`, for cuMemCreate and cuMemGetAllocationGranularity.
 CUmemAllocationProp memory_of(CUdevice device);

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "common/base/huge_pages.h"
+#include "common/base/rounded_up.h"
 #include "softcuda/device/windows.h"
 
 namespace ckpt::softcuda {
@@ -16,12 +17,10 @@ namespace {
 constexpr u64 kAliasHint = 0x3000'0000'0000;
 constexpr u64 kPage = 4096;
 
-u64 rounded(u64 n, u64 to) { return (n + to - 1) / to * to; }
-
 u64 map_window(u64 hint) {
   void *p = mmap(pointer(hint), kWindowBytes + kGranuleBytes, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? 0 : rounded(reinterpret_cast<u64>(p), kGranuleBytes);
+  return p == MAP_FAILED ? 0 : rounded_up(reinterpret_cast<u64>(p), kGranuleBytes);
 }
 
 }  // namespace
@@ -90,7 +89,7 @@ std::optional<Allocation> Memory::allocate(u32 device, u64 bytes, MemoryKind kin
   if (bytes == 0 || bytes > kWindowBytes) return {};
   std::unique_lock lock(mutex_);
   bool small = bytes <= kGranuleBytes / 2;
-  u64 reserved = rounded(bytes, small ? kAllocationAlign : kGranuleBytes);
+  u64 reserved = rounded_up(bytes, small ? kAllocationAlign : kGranuleBytes);
   std::optional<u64> base = small ? take_small(device, reserved) : take_granules(device, reserved);
   if (!base) return {};
   Allocation a;
@@ -108,7 +107,7 @@ std::optional<Allocation> Memory::allocate_host(u64 bytes, MemoryKind kind, u32 
                                                 unsigned flags, void *context) {
   if (bytes == 0 || bytes > kWindowBytes) return {};
   std::unique_lock lock(mutex_);
-  u64 reserved = rounded(bytes, kPage);
+  u64 reserved = rounded_up(bytes, kPage);
   bool managed = kind == MemoryKind::Managed;
   if (managed && !budget_.take(device, reserved)) return {};
   void *p = mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
@@ -225,7 +224,7 @@ void Memory::populate(char *host, u64 bytes) {
   if (bytes < kGranuleBytes) return;
   std::optional<Allocation> a = find(at - distance_);
   if (!a || a->kind != MemoryKind::Mapping) return;
-  u64 begin = at / kGranuleBytes, end = rounded(at + bytes, kGranuleBytes) / kGranuleBytes;
+  u64 begin = at / kGranuleBytes, end = rounded_up(at + bytes, kGranuleBytes) / kGranuleBytes;
   populated_.add(begin, end, [](u64 first, u64 last) {
     auto *memory = reinterpret_cast<std::byte *>(first * kGranuleBytes);
     (void)ckpt::populate({memory, (last - first) * kGranuleBytes});  // else the copy makes them

@@ -3,19 +3,18 @@
 
 #include <algorithm>
 
+#include "common/base/rounded_up.h"
 #include "softcuda/vm/decoder.h"
 #include "softcuda/vm/warp.h"
 
 namespace ckpt::softcuda::vm {
 namespace {
 
-u64 aligned(u64 n, u64 to) { return (n + to - 1) / to * to; }
-
 std::vector<Slot> parameter_slots(const ptx::Function &kernel) {
   std::vector<Slot> slots;
   u64 at = 0;
   for (const ptx::Variable &p : kernel.params) {
-    at = aligned(at, p.align);
+    at = rounded_up(at, p.align);
     slots.push_back({static_cast<u32>(at), static_cast<u32>(p.bytes)});
     at += p.bytes;
   }
@@ -35,7 +34,7 @@ Result<std::unique_ptr<Kernel>> Kernel::link(const Image &image, const Symbol &e
   kernel->lay_out_parameters();
   CKPT_CHECK(kernel->decode_all());
   kernel->linked_ = true;
-  u32 dynamic = static_cast<u32>(aligned(kernel->static_shared_, 16));
+  u32 dynamic = static_cast<u32>(rounded_up(kernel->static_shared_, 16));
   for (const Patch &p : kernel->patches_) p.code->constants[p.constant].value = dynamic + p.addend;
   return kernel;
 }
@@ -73,7 +72,7 @@ Result<u32> Kernel::shared_offset(const ptx::Variable &v) {
   auto [it, fresh] = shared_.try_emplace(&v, 0);
   if (!fresh) return it->second;
   u32 &end = linked_ ? late_shared_ : static_shared_;
-  u64 at = aligned(end, v.align);
+  u64 at = rounded_up(end, v.align);
   if (at + v.bytes > (linked_ ? kSharedBytes - kLateShared : kLateShared))
     return fail("{}: its shared variables are too large", name());
   end = static_cast<u32>(at + v.bytes);
@@ -82,7 +81,7 @@ Result<u32> Kernel::shared_offset(const ptx::Variable &v) {
 
 void Kernel::patch_later(Code &code, size_t constant, u64 addend) {
   if (linked_)
-    code.constants[constant].value = aligned(static_shared_, 16) + addend;
+    code.constants[constant].value = rounded_up(static_shared_, 16) + addend;
   else
     patches_.push_back({&code, constant, addend});
 }

@@ -7,12 +7,12 @@ namespace ckpt::remote::cuda {
 namespace {
 
 // What the program has asked for. Numbers are not used again, so those that ended may stay.
-struct Table {
+struct ArrayTable {
   std::mutex mutex;
   std::unordered_map<u64, CUDA_ARRAY3D_DESCRIPTOR> all;
 };
-Table &table() {
-  static Table *const kTable = new Table;
+ArrayTable &array_table() {
+  static ArrayTable *const kTable = new ArrayTable;
   return *kTable;
 }
 
@@ -29,8 +29,8 @@ CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR &d) {
   if (CUresult e = ask(Op::MakeArray, w, &reply); e != CUDA_SUCCESS) return e;
   if (Reader(reply).get<u64>() != number) return link().malformed();
   ledger().add(number, context, {cuda::number(Op::MakeArray), context, w.take()});
-  std::lock_guard lock(table().mutex);
-  table().all[number] = d;
+  std::lock_guard lock(array_table().mutex);
+  array_table().all[number] = d;
   *out = reinterpret_cast<CUarray>(number);
   return CUDA_SUCCESS;
 }
@@ -38,8 +38,8 @@ CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR &d) {
 CUresult description(CUarray array, CUDA_ARRAY3D_DESCRIPTOR &out) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!is_array(number_of(array))) return CUDA_ERROR_INVALID_HANDLE;
-  std::lock_guard lock(table().mutex);
-  out = table().all[number_of(array)];
+  std::lock_guard lock(array_table().mutex);
+  out = array_table().all[number_of(array)];
   return CUDA_SUCCESS;
 }
 
@@ -76,9 +76,9 @@ bool is_array(u64 number) { return kind_of(number) == Kind::Array && ledger().li
 
 std::vector<LiveArray> live_arrays() {
   std::vector<LiveArray> all;
-  std::lock_guard lock(table().mutex);
+  std::lock_guard lock(array_table().mutex);
   for (const Ledger::Object &o : ledger().objects(Kind::Array))
-    if (auto found = table().all.find(o.number); found != table().all.end())
+    if (auto found = array_table().all.find(o.number); found != array_table().all.end())
       all.push_back({o.number, o.call.context, ArrayShape(found->second)});
   return all;
 }

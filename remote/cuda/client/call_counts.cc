@@ -16,11 +16,11 @@ namespace ckpt::remote::cuda {
 namespace {
 
 constexpr const char *kVariable = "CKPT_REMOTE_COUNTS";
-constexpr size_t kLines = 256;
-constexpr u16 kFirst = static_cast<u16>(Op::First);
+constexpr size_t kMostLines = 256;
+constexpr u16 kFirstOp = static_cast<u16>(Op::First);
 
 constexpr auto kLineNames = [] {
-  std::array<const char *, kLines> all{};
+  std::array<const char *, kMostLines> all{};
 #define ASKED(n, symbol, type) all[n] = #symbol;
 #include "remote/cuda/cuda.api"
   return all;
@@ -44,7 +44,7 @@ constexpr const char *kOpNames[] = {"lane ended",     "arena",
                                     "make memory",    "end memory",
                                     "map own memory", "unmap own memory",
                                     "set access",     "read changed"};
-static_assert(std::size(kOpNames) == static_cast<size_t>(Op::Last) - kFirst);
+static_assert(std::size(kOpNames) == static_cast<size_t>(Op::Last) - kFirstOp);
 
 // The call came first, so that the program's own environment is meant.
 const char *path() {
@@ -58,7 +58,7 @@ std::string as_json(CallCounts &c) {
   for (size_t i = 0; i < c.waited.size(); i++) {
     u64 n = c.waited[i];
     if (n == 0) continue;
-    u16 op = static_cast<u16>(i < kLines ? i : i - kLines + kFirst);
+    u16 op = static_cast<u16>(i < kMostLines ? i : i - kMostLines + kFirstOp);
     waited += fmt::format("{}\"{}\": {}", sum > 0 ? ", " : "", name_of_call(op), n);
     sum += n;
   }
@@ -81,8 +81,8 @@ std::string as_json(CallCounts &c) {
 
 const char *name_of_call(u16 op) {
   const char *name = nullptr;
-  if (op < kLines) name = kLineNames[op];
-  if (op >= kFirst && op < static_cast<u16>(Op::Last)) name = kOpNames[op - kFirst];
+  if (op < kMostLines) name = kLineNames[op];
+  if (op >= kFirstOp && op < static_cast<u16>(Op::Last)) name = kOpNames[op - kFirstOp];
   return name ? name : "a call";
 }
 
@@ -93,7 +93,8 @@ CallCounts *call_counts() {
 
 void count_waited(u16 op) {
   if (CallCounts *c = call_counts())
-    c->waited[op < kLines ? op : op - kFirst + kLines].fetch_add(1, std::memory_order_relaxed);
+    c->waited[op < kMostLines ? op : op - kFirstOp + kMostLines].fetch_add(
+        1, std::memory_order_relaxed);
 }
 
 }  // namespace ckpt::remote::cuda

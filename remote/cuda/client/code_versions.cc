@@ -7,14 +7,14 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-struct Table {
+struct VersionTable {
   std::mutex mutex;
   std::atomic<bool> empty{true};  // read for each call with a kernel
   std::map<u64, std::vector<u64>> libraries;
   std::map<std::pair<u64, u64>, u64> kernels;  // by kernel and version of its library
 };
-Table &table() {
-  static Table *const kTable = new Table;
+VersionTable &version_table() {
+  static VersionTable *const kTable = new VersionTable;
   return *kTable;
 }
 
@@ -32,44 +32,45 @@ u64 find_kernel(u64 kernel, u64 version) {
 }  // namespace
 
 void add_versions(u64 library, std::vector<u64> versions) {
-  std::lock_guard lock(table().mutex);
-  table().libraries[library] = std::move(versions);
-  table().empty = false;
+  std::lock_guard lock(version_table().mutex);
+  version_table().libraries[library] = std::move(versions);
+  version_table().empty = false;
 }
 
 std::vector<u64> forget_versions(u64 library) {
-  std::lock_guard lock(table().mutex);
+  std::lock_guard lock(version_table().mutex);
   std::vector<u64> others;
-  auto found = table().libraries.find(library);
-  if (found == table().libraries.end()) return others;
+  auto found = version_table().libraries.find(library);
+  if (found == version_table().libraries.end()) return others;
   for (u64 version : found->second)
     if (version != library) others.push_back(version);
-  table().libraries.erase(found);
+  version_table().libraries.erase(found);
   return others;
 }
 
 u64 library_on(u64 library, CUdevice device) {
-  if (table().empty.load(std::memory_order_acquire)) return library;
-  std::lock_guard lock(table().mutex);
-  auto found = table().libraries.find(library);
-  bool known = found != table().libraries.end() && device >= 0 &&
+  if (version_table().empty.load(std::memory_order_acquire)) return library;
+  std::lock_guard lock(version_table().mutex);
+  auto found = version_table().libraries.find(library);
+  bool known = found != version_table().libraries.end() && device >= 0 &&
                static_cast<size_t>(device) < found->second.size();
   return known ? found->second[device] : library;
 }
 
 u64 kernel_on(u64 kernel, CUdevice device) {
-  if (table().empty.load(std::memory_order_acquire) || kind_of(kernel) != Kind::Kernel)
+  if (version_table().empty.load(std::memory_order_acquire) || kind_of(kernel) != Kind::Kernel)
     return kernel;
   u64 library = ledger().owner_of(kernel), version = library_on(library, device);
   if (version == library) return kernel;
   {
-    std::lock_guard lock(table().mutex);
-    if (auto known = table().kernels.find({kernel, version}); known != table().kernels.end())
+    std::lock_guard lock(version_table().mutex);
+    if (auto known = version_table().kernels.find({kernel, version});
+        known != version_table().kernels.end())
       return known->second;
   }
   u64 found = find_kernel(kernel, version);
-  std::lock_guard lock(table().mutex);
-  if (found != 0) table().kernels[{kernel, version}] = found;
+  std::lock_guard lock(version_table().mutex);
+  if (found != 0) version_table().kernels[{kernel, version}] = found;
   return found;
 }
 

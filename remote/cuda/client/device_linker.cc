@@ -27,7 +27,7 @@ struct Linker {
   Bytes image;  // the program's until it destroys the linker
 };
 
-struct Table {
+struct LinkerTable {
   std::mutex mutex;
   u64 last = 0;
   std::unordered_map<u64, std::shared_ptr<Linker>> live;
@@ -35,15 +35,15 @@ struct Table {
   // the image at any time.
   std::unordered_map<u64, CodePart> texts;
 };
-Table &table() {
-  static Table *const kTable = new Table;
+LinkerTable &linker_table() {
+  static LinkerTable *const kTable = new LinkerTable;
   return *kTable;
 }
 
 std::shared_ptr<Linker> find(CUlinkState state) {
-  std::lock_guard lock(table().mutex);
-  auto found = table().live.find(reinterpret_cast<u64>(state));
-  return found == table().live.end() ? nullptr : found->second;
+  std::lock_guard lock(linker_table().mutex);
+  auto found = linker_table().live.find(reinterpret_cast<u64>(state));
+  return found == linker_table().live.end() ? nullptr : found->second;
 }
 
 bool changes_code(const JitOptions &o) {
@@ -74,8 +74,8 @@ void note_image(const Linker &l) {
   Result<fatbin::Image> image = fatbin::Image::in_memory(l.image.data());
   std::optional<u64> number = image ? number_of(*image) : std::nullopt;
   if (!text || !number) return;
-  std::lock_guard lock(table().mutex);
-  table().texts.emplace(*number, std::move(*text));
+  std::lock_guard lock(linker_table().mutex);
+  linker_table().texts.emplace(*number, std::move(*text));
 }
 
 CUresult complete(Linker &l) {
@@ -115,9 +115,9 @@ CUresult add(Linker &l, CUjitInputType type, ByteView bytes, const char *name,
 
 std::optional<CodePart> text_behind(const fatbin::Image &image) {
   std::optional<u64> number = number_of(image);
-  std::lock_guard lock(table().mutex);
-  auto found = number ? table().texts.find(*number) : table().texts.end();
-  return found == table().texts.end() ? std::nullopt : std::optional(found->second);
+  std::lock_guard lock(linker_table().mutex);
+  auto found = number ? linker_table().texts.find(*number) : linker_table().texts.end();
+  return found == linker_table().texts.end() ? std::nullopt : std::optional(found->second);
 }
 
 CUresult entry_cuLinkCreate_v2(unsigned n, CUjit_option *options, void **values, CUlinkState *out) {
@@ -127,9 +127,9 @@ CUresult entry_cuLinkCreate_v2(unsigned n, CUjit_option *options, void **values,
   auto l = std::make_shared<Linker>();
   l->options = jit_options(n, options, values);
   l->outputs = api::JitOutputs(n, options, values);
-  std::lock_guard lock(table().mutex);
-  table().live[++table().last] = std::move(l);
-  *out = reinterpret_cast<CUlinkState>(table().last);
+  std::lock_guard lock(linker_table().mutex);
+  linker_table().live[++linker_table().last] = std::move(l);
+  *out = reinterpret_cast<CUlinkState>(linker_table().last);
   return CUDA_SUCCESS;
 }
 
@@ -168,9 +168,9 @@ CUresult entry_cuLinkComplete(CUlinkState state, void **code, size_t *bytes) {
 
 CUresult entry_cuLinkDestroy(CUlinkState state) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  std::lock_guard lock(table().mutex);
-  return table().live.erase(reinterpret_cast<u64>(state)) ? CUDA_SUCCESS
-                                                          : CUDA_ERROR_INVALID_HANDLE;
+  std::lock_guard lock(linker_table().mutex);
+  return linker_table().live.erase(reinterpret_cast<u64>(state)) ? CUDA_SUCCESS
+                                                                 : CUDA_ERROR_INVALID_HANDLE;
 }
 
 }  // namespace ckpt::remote::cuda

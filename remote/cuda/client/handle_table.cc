@@ -12,26 +12,26 @@ namespace {
 
 constexpr u64 kCellBytes = sizeof(u64);
 
-struct Table {
+struct CellTable {
   std::mutex mutex;
   HandleRange range;
   std::map<CUdevice, Spans> free;
   std::unordered_map<u64, CUdevice> used;
   std::set<u64> opaque;
 };
-Table &table() {
-  static Table *const kTable = new Table;
+CellTable &cell_table() {
+  static CellTable *const kTable = new CellTable;
   return *kTable;
 }
 
-CUresult open(Table &t) {
+CUresult open(CellTable &t) {
   if (t.range.bytes > 0) return CUDA_SUCCESS;
   CUresult e = memory().handle_range(t.range.base);
   if (e == CUDA_SUCCESS) t.range.bytes = Memory::kHandleBytes;
   return e;
 }
 
-CUresult take_of(Table &t, CUdevice device, u64 &cell) {
+CUresult take_of(CellTable &t, CUdevice device, u64 &cell) {
   Spans &free = t.free[device];
   std::optional<u64> at = free.take(kCellBytes, kCellBytes);
   if (!at) {
@@ -56,7 +56,7 @@ bool handles_are_cells() {
 }
 
 CUresult handle_range(HandleRange &out) {
-  Table &t = table();
+  CellTable &t = cell_table();
   std::lock_guard lock(t.mutex);
   CUresult e = open(t);
   out = t.range;
@@ -64,13 +64,13 @@ CUresult handle_range(HandleRange &out) {
 }
 
 bool is_cell(u64 handle) {
-  Table &t = table();
+  CellTable &t = cell_table();
   std::lock_guard lock(t.mutex);
   return handle - t.range.base < t.range.bytes;
 }
 
 CUresult take_cell(u64 &cell) {
-  Table &t = table();
+  CellTable &t = cell_table();
   std::optional<CUdevice> device = ledger().device_of(current_context());
   if (!device) return CUDA_ERROR_INVALID_CONTEXT;
   std::lock_guard lock(t.mutex);
@@ -82,7 +82,7 @@ CUresult take_cell(u64 &cell) {
 }
 
 void give_cell(u64 cell) {
-  Table &t = table();
+  CellTable &t = cell_table();
   std::lock_guard lock(t.mutex);
   auto found = t.used.find(cell);
   if (found == t.used.end()) return;
@@ -91,13 +91,13 @@ void give_cell(u64 cell) {
 }
 
 bool has_cells() {
-  Table &t = table();
+  CellTable &t = cell_table();
   std::lock_guard lock(t.mutex);
   return !t.used.empty();
 }
 
 bool admit_opaque(u64 code) {
-  Table &t = table();
+  CellTable &t = cell_table();
   std::lock_guard lock(t.mutex);
   if (!t.used.empty()) return false;
   t.opaque.insert(code);
@@ -105,7 +105,7 @@ bool admit_opaque(u64 code) {
 }
 
 void forget_opaque(u64 code) {
-  Table &t = table();
+  CellTable &t = cell_table();
   std::lock_guard lock(t.mutex);
   t.opaque.erase(code);
 }
@@ -113,8 +113,8 @@ void forget_opaque(u64 code) {
 std::string name_of_opaque() {
   std::set<u64> opaque;
   {
-    std::lock_guard lock(table().mutex);
-    opaque = table().opaque;
+    std::lock_guard lock(cell_table().mutex);
+    opaque = cell_table().opaque;
   }
   for (const Ledger::Object &o : ledger().objects())
     if (opaque.contains(o.number) && o.code)

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "common/base/log.h"
+#include "common/base/rounded_up.h"
 #include "remote/cuda/client/native.h"
 
 namespace ckpt::remote::cuda {
@@ -18,8 +19,6 @@ constexpr u64 kGrainBytes = 512;
 constexpr u64 kArenaBytes = 1ull << 40;
 constexpr u64 kLargestBytes = 1ull << 50;
 constexpr int kTries = 4;
-
-u64 rounded(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
 
 void *pages(u64 base) { return reinterpret_cast<void *>(base); }
 
@@ -46,7 +45,7 @@ Memory &memory() {
 }
 
 u64 Memory::reserved(u64 bytes) {
-  return rounded(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes);
+  return rounded_up(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes);
 }
 
 // A driver of this process keeps the addresses, also while other devices are used.
@@ -77,7 +76,7 @@ CUresult Memory::open_arena() {
   bool ok = is_drivers() || reserve_here(base, kArenaBytes) == base;
   for (int i = 0; i < kTries && !ok; i++) {
     u64 room = reserve_here(0, kArenaBytes + kBlockBytes), got = 0;
-    base = rounded(room, kBlockBytes);
+    base = rounded_up(room, kBlockBytes);
     ok = room && reserve(base, kArenaBytes, got) == CUDA_SUCCESS && got == base;
   }
   if (!ok) {
@@ -196,7 +195,7 @@ CUresult Memory::allocate(u64 context, u64 bytes, u64 &out, Sharing sharing) {
 CUresult Memory::allocate_for_code(u64 owner, u64 bytes, u64 managed_bytes, CUdevice device,
                                    u64 context, u64 &base) {
   std::lock_guard lock(mutex_);
-  u64 plain = rounded(bytes, kBlockBytes), managed = rounded(managed_bytes, kBlockBytes);
+  u64 plain = rounded_up(bytes, kBlockBytes), managed = rounded_up(managed_bytes, kBlockBytes);
   if (CUresult e = take_addresses(plain + managed, base); e != CUDA_SUCCESS) return e;
   CUresult e = plain ? map_at(base, plain, device, Sharing::None) : CUDA_SUCCESS;
   if (e != CUDA_SUCCESS) {

@@ -22,13 +22,13 @@ struct PlacedCode {
   std::vector<std::pair<u64, Bytes>> initial;  // offset and bytes
 };
 
-struct Table {
+struct PlacedTable {
   std::mutex mutex;
   std::map<u64, PlacedCode> all;            // by the number of the code
   std::atomic<bool> all_initialised{true};  // read for each launch
 };
-Table &table() {
-  static Table *const kTable = new Table;
+PlacedTable &placed_table() {
+  static PlacedTable *const kTable = new PlacedTable;
   return *kTable;
 }
 
@@ -87,7 +87,7 @@ Result<FixedCode> place_code(const FixedVariables &variables, u64 owner, CUdevic
   Result<FixedCode> fixed = variables.at(code.base, handles);
   if (fixed && code.bytes > 0) {
     code.initial = std::move(fixed->initial);
-    Table &t = table();
+    PlacedTable &t = placed_table();
     std::lock_guard lock(t.mutex);
     t.all[owner] = std::move(code);
     t.all_initialised = false;
@@ -98,7 +98,7 @@ Result<FixedCode> place_code(const FixedVariables &variables, u64 owner, CUdevic
 }
 
 void end_placed_code(u64 owner) {
-  Table &t = table();
+  PlacedTable &t = placed_table();
   std::lock_guard lock(t.mutex);
   auto found = t.all.find(owner);
   if (found == t.all.end()) return;
@@ -116,7 +116,7 @@ void code_ended(u64 number) {
 }
 
 std::optional<PlacedVariable> placed_variable(u64 owner, std::string_view name) {
-  Table &t = table();
+  PlacedTable &t = placed_table();
   std::lock_guard lock(t.mutex);
   auto code = t.all.find(owner);
   if (code == t.all.end()) return {};
@@ -127,7 +127,7 @@ std::optional<PlacedVariable> placed_variable(u64 owner, std::string_view name) 
 }
 
 u64 placed_constant_bytes(u64 number) {
-  Table &t = table();
+  PlacedTable &t = placed_table();
   std::lock_guard lock(t.mutex);
   for (; number != 0; number = ledger().owner_of(number))
     if (auto found = t.all.find(number); found != t.all.end()) return found->second.constant_bytes;
@@ -135,7 +135,7 @@ u64 placed_constant_bytes(u64 number) {
 }
 
 CUresult initialise_placed_variables() {
-  Table &t = table();
+  PlacedTable &t = placed_table();
   if (t.all_initialised.load(std::memory_order_acquire) || current_context() == 0)
     return CUDA_SUCCESS;
   std::lock_guard lock(t.mutex);
@@ -156,7 +156,7 @@ CUresult initialise_placed_variables() {
 }
 
 void end_placed_variables_of(u64 context) {
-  Table &t = table();
+  PlacedTable &t = placed_table();
   std::lock_guard lock(t.mutex);
   for (auto &[owner, code] : t.all)
     if (code.context == context && kind_of(owner) == Kind::Library) {

@@ -20,15 +20,15 @@ struct Taken {
   u64 pool, bytes;
   u64 id;  // of the allocation
 };
-struct Table {
+struct PoolTable {
   std::mutex mutex;
   std::map<std::pair<u64, CUmemPool_attribute>, u64> all;  // by pool
   std::map<u64, Use> use;                                  // by pool
   std::map<u64, Taken> taken;                              // by address
   std::map<CUdevice, CUmemoryPool> current;
 };
-Table &table() {
-  static Table *const kTable = new Table;
+PoolTable &pool_table() {
+  static PoolTable *const kTable = new PoolTable;
   return *kTable;
 }
 
@@ -51,7 +51,7 @@ CUresult refuse_attribute() {
 }
 
 // Memory also ends with its context.
-void forget_ended(Table &t) {
+void forget_ended(PoolTable &t) {
   std::erase_if(t.taken, [&](const auto &entry) {
     const auto &[base, taken] = entry;
     std::optional<Allocation> a = memory().find(base);
@@ -61,7 +61,7 @@ void forget_ended(Table &t) {
   });
 }
 
-void forget(Table &t, u64 base) {
+void forget(PoolTable &t, u64 base) {
   auto found = t.taken.find(base);
   if (found == t.taken.end()) return;
   t.use[found->second.pool].now -= found->second.bytes;
@@ -91,8 +91,8 @@ CUresult reset_use(Use &use, CUmemPool_attribute a, const void *value) {
 }  // namespace
 
 CUresult current_pool(CUdevice device, CUmemoryPool &out) {
-  std::lock_guard lock(table().mutex);
-  CUmemoryPool &known = table().current[device];
+  std::lock_guard lock(pool_table().mutex);
+  CUmemoryPool &known = pool_table().current[device];
   CUresult e = known && is_pool(known) ? CUDA_SUCCESS : entry_cuDeviceGetMemPool(&known, device);
   out = known;
   return e;
@@ -103,8 +103,8 @@ CUresult entry_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   CUresult e =
       Set<line_cuDeviceSetMemPool, PFN_cuDeviceSetMemPool_v11020, kPool>::call(device, pool);
   if (e != CUDA_SUCCESS) return e;
-  std::lock_guard lock(table().mutex);
-  table().current[device] = pool;
+  std::lock_guard lock(pool_table().mutex);
+  pool_table().current[device] = pool;
   return e;
 }
 
@@ -112,48 +112,48 @@ void allocated_from(CUmemoryPool pool, u64 base) {
   std::optional<Allocation> a = memory().find(base);
   if (!a) return;
   u64 bytes = Memory::reserved(a->bytes);
-  std::lock_guard lock(table().mutex);
-  forget(table(), base);
-  table().taken[base] = {number_of(pool), bytes, a->id};
-  Use &use = table().use[number_of(pool)];
+  std::lock_guard lock(pool_table().mutex);
+  forget(pool_table(), base);
+  pool_table().taken[base] = {number_of(pool), bytes, a->id};
+  Use &use = pool_table().use[number_of(pool)];
   use.now += bytes;
   use.used_high = std::max(use.used_high, use.now);
   use.reserved_high = std::max(use.reserved_high, use.now);
 }
 
 void freed_to_pool(u64 base) {
-  std::lock_guard lock(table().mutex);
-  forget(table(), base);
+  std::lock_guard lock(pool_table().mutex);
+  forget(pool_table(), base);
 }
 
 CUresult entry_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute a, void *value) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!is_pool(pool) || !value) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(table().mutex);
-  forget_ended(table());
-  Use &use = table().use[number_of(pool)];
+  std::lock_guard lock(pool_table().mutex);
+  forget_ended(pool_table());
+  Use &use = pool_table().use[number_of(pool)];
   if (find_use(use, a)) return reset_use(use, a, value);
   size_t bytes = bytes_of(a);
   if (bytes == 0) return refuse_attribute();
   u64 known = 0;
   std::memcpy(&known, value, bytes);
-  table().all[{number_of(pool), a}] = known;
+  pool_table().all[{number_of(pool), a}] = known;
   return CUDA_SUCCESS;
 }
 
 CUresult entry_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute a, void *value) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!is_pool(pool) || !value) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(table().mutex);
-  forget_ended(table());
-  if (const u64 *use = find_use(table().use[number_of(pool)], a)) {
+  std::lock_guard lock(pool_table().mutex);
+  forget_ended(pool_table());
+  if (const u64 *use = find_use(pool_table().use[number_of(pool)], a)) {
     std::memcpy(value, use, sizeof *use);
     return CUDA_SUCCESS;
   }
   size_t bytes = bytes_of(a);
   if (bytes == 0) return refuse_attribute();
-  auto found = table().all.find({number_of(pool), a});
-  u64 known = found != table().all.end() ? found->second : u64{is_switch(a)};
+  auto found = pool_table().all.find({number_of(pool), a});
+  u64 known = found != pool_table().all.end() ? found->second : u64{is_switch(a)};
   std::memcpy(value, &known, bytes);
   return CUDA_SUCCESS;
 }

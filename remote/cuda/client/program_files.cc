@@ -25,11 +25,6 @@ int add_file(dl_phdr_info *info, size_t, void *files) {
   return 0;
 }
 
-bool has_ptx(const fatbin::Container &c) {
-  return std::ranges::any_of(c.entries,
-                             [](const fatbin::Entry &e) { return e.kind == fatbin::Kind::Ptx; });
-}
-
 // nvcc adds a cubin without kernels to programs for which the device linker has nothing to do.
 bool has_kernels(const fatbin::Image &image, const fatbin::Entry &e) {
   if (e.kind != fatbin::Kind::Elf) return true;

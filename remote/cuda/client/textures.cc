@@ -22,12 +22,12 @@ struct Texture {
 };
 using Key = std::pair<bool, u64>;  // true: a surface; the object
 
-struct Table {
+struct TextureTable {
   std::mutex mutex;
   std::map<Key, Texture> all;
 };
-Table &table() {
-  static Table *const kTable = new Table;
+TextureTable &texture_table() {
+  static TextureTable *const kTable = new TextureTable;
   return *kTable;
 }
 
@@ -38,7 +38,7 @@ void put_optional(Writer &w, const T *value) {
 }
 
 // What the program asks for, as both calls have it.
-struct Wanted {
+struct WantedTexture {
   bool surface;
   const CUDA_RESOURCE_DESC *resource;
   const CUDA_TEXTURE_DESC *texture;
@@ -55,7 +55,7 @@ struct Wanted {
   }
 };
 
-CUresult make_with_cell(const Wanted &wanted, u64 cell) {
+CUresult make_with_cell(const WantedTexture &wanted, u64 cell) {
   Writer w;
   wanted.put(w.put(cell));
   Bytes reply;
@@ -67,7 +67,7 @@ CUresult make_with_cell(const Wanted &wanted, u64 cell) {
   return e;
 }
 
-CUresult make_with_drivers_handle(const Wanted &wanted, u64 &handle) {
+CUresult make_with_drivers_handle(const WantedTexture &wanted, u64 &handle) {
   Writer w;
   wanted.put(w);
   Bytes reply;
@@ -78,7 +78,7 @@ CUresult make_with_drivers_handle(const Wanted &wanted, u64 &handle) {
   return refuse("a texture object", "the driver's handle is an address of the handle table");
 }
 
-CUresult make(const Wanted &wanted, unsigned long long *out) {
+CUresult make(const WantedTexture &wanted, unsigned long long *out) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!out || !wanted.resource || (!wanted.surface && !wanted.texture))
     return CUDA_ERROR_INVALID_VALUE;
@@ -88,17 +88,17 @@ CUresult make(const Wanted &wanted, unsigned long long *out) {
   if (CUresult e = take_cell(handle); e != CUDA_SUCCESS) return e;
   CUresult e = handle ? make_with_cell(wanted, handle) : make_with_drivers_handle(wanted, handle);
   if (e != CUDA_SUCCESS) return e;
-  std::lock_guard lock(table().mutex);
-  table().all[{wanted.surface, handle}] = wanted.noted();
+  std::lock_guard lock(texture_table().mutex);
+  texture_table().all[{wanted.surface, handle}] = wanted.noted();
   *out = handle;
   return CUDA_SUCCESS;
 }
 
 // Whether the program has the object here, and whether the server has it.
 bool find(bool surface, u64 object, bool &missing) {
-  std::lock_guard lock(table().mutex);
-  auto found = table().all.find({surface, object});
-  if (found == table().all.end()) return false;
+  std::lock_guard lock(texture_table().mutex);
+  auto found = texture_table().all.find({surface, object});
+  if (found == texture_table().all.end()) return false;
   missing = found->second.missing;
   return true;
 }
@@ -111,8 +111,8 @@ CUresult end(bool surface, u64 object) {
   CUresult e = missing ? CUDA_SUCCESS : ask(op, Writer().put(u8{surface}).put(object));
   if (e != CUDA_SUCCESS) return e;
   {
-    std::lock_guard lock(table().mutex);
-    table().all.erase({surface, object});
+    std::lock_guard lock(texture_table().mutex);
+    texture_table().all.erase({surface, object});
   }
   if (is_cell(object)) object_ended(object);
   return e;
@@ -122,9 +122,9 @@ CUresult end(bool surface, u64 object) {
 template <class F>
 CUresult look_up(bool surface, u64 object, const void *out, F read) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  std::lock_guard lock(table().mutex);
-  auto found = table().all.find({surface, object});
-  if (!out || found == table().all.end()) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(texture_table().mutex);
+  auto found = texture_table().all.find({surface, object});
+  if (!out || found == texture_table().all.end()) return CUDA_ERROR_INVALID_VALUE;
   return read(found->second);
 }
 
@@ -146,10 +146,10 @@ bool is_there(const CUDA_RESOURCE_DESC &r) {
 }  // namespace
 
 bool texture_can_be_made(u64 cell) {
-  std::lock_guard lock(table().mutex);
+  std::lock_guard lock(texture_table().mutex);
   for (bool surface : {false, true}) {
-    auto found = table().all.find({surface, cell});
-    if (found == table().all.end()) continue;
+    auto found = texture_table().all.find({surface, cell});
+    if (found == texture_table().all.end()) continue;
     found->second.missing = !is_there(found->second.resource);
     return !found->second.missing;
   }
@@ -159,9 +159,9 @@ bool texture_can_be_made(u64 cell) {
 void texture_ended(u64 number) {
   if (!is_cell(number)) return;
   {
-    std::lock_guard lock(table().mutex);
-    table().all.erase({false, number});
-    table().all.erase({true, number});
+    std::lock_guard lock(texture_table().mutex);
+    texture_table().all.erase({false, number});
+    texture_table().all.erase({true, number});
   }
   give_cell(number);
 }
@@ -169,10 +169,11 @@ void texture_ended(u64 number) {
 // Those of a context that has ended have ended with it.
 std::string texture_obstacle() {
   {
-    std::lock_guard lock(table().mutex);
-    std::erase_if(table().all, [](const auto &t) { return !ledger().lives(t.second.context); });
-    bool drivers =
-        std::ranges::any_of(table().all, [](const auto &t) { return !is_cell(t.first.second); });
+    std::lock_guard lock(texture_table().mutex);
+    std::erase_if(texture_table().all,
+                  [](const auto &t) { return !ledger().lives(t.second.context); });
+    bool drivers = std::ranges::any_of(texture_table().all,
+                                       [](const auto &t) { return !is_cell(t.first.second); });
     if (!drivers) return {};
   }
   if (!handles_are_cells())

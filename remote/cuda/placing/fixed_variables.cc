@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/rounded_up.h"
 #include "fatbin/names.h"
 #include "remote/cuda/placing/fixed_text.h"
 #include "remote/cuda/placing/initial_value.h"
@@ -11,8 +12,6 @@ namespace ckpt::remote::cuda {
 namespace {
 
 constexpr u64 kLeastAlignment = 16;  // for loads of vectors
-
-u64 rounded(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
 
 // Strings and the like, which kernels only read, stay with the driver: its printf may look there.
 bool may_be_placed(const DeclaredVariable &v) {
@@ -27,10 +26,6 @@ bool same(const DeclaredVariable &a, const DeclaredVariable &b) {
 
 Failure no_ptx() {
   return fail("it has no PTX (nvcc adds it with -gencode arch=compute_NN,code=compute_NN)");
-}
-
-bool has_ptx(const fatbin::Container &c) {
-  return std::ranges::any_of(c.entries, [](const auto &e) { return e.kind == fatbin::Kind::Ptx; });
 }
 
 }  // namespace
@@ -123,15 +118,15 @@ void FixedVariables::leave_what_has_other_addresses() {
 void FixedVariables::choose_offsets() {
   append(false);
   bool any = std::ranges::any_of(places_, [](const auto &p) { return p.second.managed; });
-  managed_begin_ = bytes_ = any ? rounded(bytes_, kPartBytes) : bytes_;
+  managed_begin_ = bytes_ = any ? rounded_up(bytes_, kPartBytes) : bytes_;
   append(true);
 }
 
 void FixedVariables::append(bool managed) {
   for (auto &[name, place] : places_) {
     if (place.managed != managed) continue;
-    place.offset =
-        rounded(bytes_, std::max(defined_.find(name)->second.variable->alignment, kLeastAlignment));
+    place.offset = rounded_up(
+        bytes_, std::max(defined_.find(name)->second.variable->alignment, kLeastAlignment));
     bytes_ = place.offset + place.bytes;
   }
 }
@@ -236,7 +231,7 @@ Result<Bytes> FixedVariables::rewritten(const Unit &unit, u64 base, HandleRange 
     ByteView header = view(reinterpret_cast<const void *>(e.header_at), e.at - e.header_at);
     fatbin::EntryRecord record;
     std::memcpy(&record, header.data(), sizeof record);
-    record.padded_bytes = rounded(text.size() + 1, 8);
+    record.padded_bytes = rounded_up(text.size() + 1, 8);
     record.compressed_bytes = 0;
     record.raw_bytes = 0;
     record.flags &= ~(fatbin::kFlagLz4 | fatbin::kFlagZstd);

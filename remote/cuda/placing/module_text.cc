@@ -27,9 +27,9 @@ bool fills_its_line(const Token &t) {
          t.is(".loc") || t.text.starts_with("@@");
 }
 
-class Reader {
+class TextReader {
  public:
-  explicit Reader(std::string_view text) : text_(text), lexer_(text) {}
+  explicit TextReader(std::string_view text) : text_(text), lexer_(text) {}
 
   Result<ModuleText> read() {
     for (Token t = lexer_.next(); t.kind != Token::End; t = lexer_.next()) CKPT_CHECK(directive(t));
@@ -224,6 +224,6 @@ class Reader {
 
 }  // namespace
 
-Result<ModuleText> read_module(std::string_view ptx) { return Reader(ptx).read(); }
+Result<ModuleText> read_module(std::string_view ptx) { return TextReader(ptx).read(); }
 
 }  // namespace ckpt::remote::cuda

@@ -8,7 +8,7 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-constexpr u64 kMostBytes = 4ull << 30;  // of all parts
+constexpr u64 kMostCodeBytes = 4ull << 30;  // of all parts
 
 bool is_sound(fatbin::Form form, ByteView bytes) {
   Result<fatbin::Image> image = fatbin::Image::from_bytes(bytes);
@@ -22,7 +22,7 @@ bool is_sound(fatbin::Form form, ByteView bytes) {
 
 Result<> CodeParts::add(u64 number, ByteView bytes) {
   std::lock_guard lock(mutex_);
-  bool fits = bytes.size() <= kMaxCodeBytes && bytes_ + bytes.size() <= kMostBytes;
+  bool fits = bytes.size() <= kMaxCodeBytes && bytes_ + bytes.size() <= kMostCodeBytes;
   if (!fits || parts_.contains(number)) return fail("the program sent too much device code");
   bytes_ += bytes.size();
   Bytes &part = parts_[number];

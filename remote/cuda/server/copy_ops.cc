@@ -12,7 +12,7 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-constexpr u64 kMostBytes = 1ull << 46;
+constexpr u64 kMostCopiedBytes = 1ull << 46;
 
 // The stream of a call, and whether it waits.
 struct Order {
@@ -41,7 +41,7 @@ Box take_box(Call &c) {
 
 u64 times(u64 a, u64 b) {
   u64 product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? kMostBytes + 1 : product;
+  return __builtin_mul_overflow(a, b, &product) ? kMostCopiedBytes + 1 : product;
 }
 
 u64 bytes_of(const Box &b) { return times(times(b.width, b.height), b.depth); }
@@ -55,9 +55,9 @@ CUarray array_of(Call &c, const Box &b) {
 bool holds(Call &c, const Box &b) {
   if (b.width == 0 || b.height == 0 || b.depth == 0) return false;
   if (b.array != 0) return array_of(c, b) != nullptr;  // the driver knows how large it is
-  if (b.width > kMostBytes || (b.height > 1 && b.pitch < b.width)) return false;
+  if (b.width > kMostCopiedBytes || (b.height > 1 && b.pitch < b.width)) return false;
   u64 last = times(b.slice, b.depth - 1), rows = times(b.pitch, b.height - 1);
-  if (last > kMostBytes || rows > kMostBytes) return false;
+  if (last > kMostCopiedBytes || rows > kMostCopiedBytes) return false;
   return c.server.memory.holds(b.address, last + rows + b.width);
 }
 

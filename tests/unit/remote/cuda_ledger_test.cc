@@ -14,11 +14,11 @@ LedgerCall call(u16 op, u64 context, u8 argument = 0) {
   return {op, context, Bytes{static_cast<std::byte>(argument)}};
 }
 
-struct Program {
+struct Recorded {
   Ledger ledger;
   u64 context = ledger.new_number(Kind::Context);
 
-  Program() {
+  Recorded() {
     ledger.add(context, 0, call(1, 0));
     ledger.retain(context, 0);
   }
@@ -42,7 +42,7 @@ TEST_CASE("a number is used once, and has its kind") {
 }
 
 TEST_CASE("what has ended leaves nothing, in a program that makes and ends objects for ever") {
-  Program p;
+  Recorded p;
   for (int i = 0; i < 1000; i++) {
     u64 module = p.make(Kind::Module, p.context);
     u64 function = p.make(Kind::Function, module);
@@ -55,7 +55,7 @@ TEST_CASE("what has ended leaves nothing, in a program that makes and ends objec
 }
 
 TEST_CASE("calls come in the order in which they were made, and the last value counts") {
-  Program p;
+  Recorded p;
   u64 stream = p.make(Kind::Stream, p.context);
   p.ledger.set(p.context, "limit", call(3, p.context, 1));
   u64 event = p.make(Kind::Event, p.context);
@@ -70,7 +70,7 @@ TEST_CASE("calls come in the order in which they were made, and the last value c
 }
 
 TEST_CASE("an object that is found again keeps the call that found it first") {
-  Program p;
+  Recorded p;
   u64 function = p.make(Kind::Function, p.context);
   u64 when = p.ledger.objects(Kind::Function)[0].when;
   p.ledger.add(function, p.context, call(9, p.context));
@@ -79,7 +79,7 @@ TEST_CASE("an object that is found again keeps the call that found it first") {
 }
 
 TEST_CASE("a primary context counts its users") {
-  Program p;
+  Recorded p;
   p.ledger.retain(p.context, 0);
   CHECK(p.ledger.objects(Kind::Context)[0].times == 2);
   CHECK(p.ledger.release(p.context));
@@ -90,7 +90,7 @@ TEST_CASE("a primary context counts its users") {
 }
 
 TEST_CASE("libraries and their kernels outlive the context in which they were loaded") {
-  Program p;
+  Recorded p;
   u64 library = p.make(Kind::Library, 0), kernel = p.make(Kind::Kernel, library);
   u64 function = p.make(Kind::Function, kernel), stream = p.make(Kind::Stream, p.context);
   p.ledger.set(p.context, "limit", call(3, p.context));
