@@ -69,6 +69,17 @@ class Moved:
         self.limit.unlink()
         assert job.wait() == 0 and "PASSED" in job.text, job.error_text
 
+    def finish_after_dumps(self):
+        """One dump that it survives, and one that it ends with."""
+        dump = self.nodes.ckpt.dump
+        dump(self.job.pid, "image", "--leave-running")
+        self.step()
+        dump(self.job.pid, "image2")
+        assert self.job.wait() == 85
+        here = self.nodes.ckpt.restore("image2", "--device", self.nodes.device())
+        self.step(here)
+        self.finish(here)
+
 
 def servers_here(job):
     return [p for p in tree_of(job.pid) if command(p) in ("ckpt-cuda-server", "ckpt-remote-proxy")]
@@ -173,13 +184,7 @@ def test_arrays_textures_and_surfaces_move(nodes, flags):
     moved.step()
     moved.move("cuda:0")  # remote to local
     moved.step()
-    nodes.ckpt.dump(moved.job.pid, "image", "--leave-running")
-    moved.step()
-    nodes.ckpt.dump(moved.job.pid, "image2")
-    assert moved.job.wait() == 85
-    here = nodes.ckpt.restore("image2", "--device", nodes.device())
-    moved.step(here)
-    moved.finish(here)
+    moved.finish_after_dumps()
 
 
 @pytest.mark.parametrize("n, flags", [(2, ()), (4, ()), (2, ("-DVARIABLES",)), (4, ("-DVARIABLES", "-rdc=true"))],
@@ -232,13 +237,7 @@ def test_mappings_and_physical_memory_move(nodes):
     for device in ("cuda:1", f"remote:{older.tls}/cuda:1", "cuda:0"):
         moved.move(device)
         moved.step()
-    nodes.ckpt.dump(moved.job.pid, "image", "--leave-running")
-    moved.step()
-    nodes.ckpt.dump(moved.job.pid, "image2")
-    assert moved.job.wait() == 85
-    here = nodes.ckpt.restore("image2", "--device", nodes.device())
-    moved.step(here)
-    moved.finish(here)
+    moved.finish_after_dumps()
 
 
 def test_arrays_and_textures_that_come_and_go_move(nodes):
