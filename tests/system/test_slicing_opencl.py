@@ -104,11 +104,12 @@ def test_a_short_kernel_runs_whole_and_a_long_one_in_slices_of_its_time(ocl):  #
 
 
 def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(ocl, tmp_path):  # noqa: F811
+    # On a busy machine, a slice of its other kernel, too, may make no progress for so short a time.
     options = ["--slice=1", "--guest-tuning=patience=300"]
     text, log = output(ocl, "barrier_by_hand", options=options)
-    assert text.endswith("OK\n") and log.count("its work-groups wait for later ones") == 1
+    assert text.endswith("OK\n") and log.count("kernel meet runs whole") == 1
     kept = tmp_path / "cache" / "ckpt" / "whole-kernels"
-    assert len(kept.read_text().splitlines()) == 1
+    assert 1 <= len(kept.read_text().splitlines()) <= 2
     text, log = output(ocl, "barrier_by_hand", options=options, debug=True)
     assert text.endswith("OK\n") and "meet" not in slices(log)
 
