@@ -11,8 +11,8 @@ bool select(const Instruction &in, Selected &out) {
       &any::select_wide,     &any::select_extended, &select_integer,      &select_floating,
       &select_half,          &select_compare,       &select_convert,      &select_memory,
       &any::select_atomic,   &any::select_warp,     &any::select_control, &any::select_texture,
-      &any::select_mbarrier, &any::select_cluster,  &any::select_matrix,  &any::select_video,
-      &select_bits};
+      &any::select_mbarrier, &any::select_space,    &any::select_cluster, &any::select_matrix,
+      &any::select_video,    &select_bits};
   for (Select family : kFamilies) {
     out = Selected{};
     if (family(in, out)) return true;

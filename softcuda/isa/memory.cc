@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads and stores of one to eight elements for each lane; conversions between address spaces.
+// Loads and stores of one to eight elements for each lane.
 #include <algorithm>
 
 #include "softcuda/isa/together.h"
@@ -46,6 +46,34 @@ void write(char *p, T v) {
   std::memcpy(p, &v, sizeof v);
 }
 
+// The elements of one lane.
+template <class T>
+struct Elements {
+  static constexpr u32 kMost = std::max<u32>(8, 16 / sizeof(T));
+  alignas(16) T all[kMost];
+};
+
+template <class T>
+[[gnu::always_inline]] inline void copy_one(void *to, const void *from) {
+  write(static_cast<char *>(to), read<T>(static_cast<const char *>(from)));
+}
+
+// Copies the elements of one lane. A vector of up to 16 bytes is read and written as a whole. PTX
+// does not promise that, but GPUs do it, and CUB's scans rely on it: they publish a state and a
+// value as one vector of 16 bytes. A processor with AVX guarantees it for 16 aligned bytes (Intel
+// SDM, volume 3, "Guaranteed Atomic Operations").
+[[gnu::always_inline]] inline void copy_elements(void *to, const void *from, u32 bytes) {
+  switch (bytes) {
+    case 1: return copy_one<u8>(to, from);
+    case 2: return copy_one<u16>(to, from);
+    case 4: return copy_one<u32>(to, from);
+    case 8: return copy_one<u64>(to, from);
+    default:
+      for (u32 i = 0; i < bytes; i += sizeof(__m128i))
+        copy_one<__m128i>(static_cast<char *>(to) + i, static_cast<const char *>(from) + i);
+  }
+}
+
 // Copies a part of a row. In pieces of 32 bytes, as most instructions read and write rows: a
 // processor forwards a store to a load only if the store has all bytes of the load, and the copy
 // that the compiler makes of std::memcpy stores 16 bytes at a time.
@@ -60,9 +88,9 @@ template <size_t Bytes>
 
 template <class T, bool Wide, Where W>
 [[gnu::always_inline]] inline void load_halves(const Warp &w, u32 row,
-                                               const Halves<W, sizeof(T)> &from, u32 k) {
+                                               const Halves<W, sizeof(T)> &from) {
   auto *out = w.row<Register<T, Wide>>(row);
-  const char *low = from.host[0] + k * sizeof(T), *high = from.host[1] + k * sizeof(T);
+  const char *low = from.host[0], *high = from.host[1];
   auto element = [](const char *p) { return to_register<T, Wide>(read<T>(p)); };
   if (from.same) {
     auto l = element(low), h = element(high);
@@ -79,10 +107,10 @@ template <class T, bool Wide, Where W>
 // Of lanes that store to the same address, the last one remains.
 template <class T, bool Wide, Where W>
 [[gnu::always_inline]] inline void store_halves(const Warp &w, u32 row,
-                                                const Halves<W, sizeof(T)> &to, u32 k) {
+                                                const Halves<W, sizeof(T)> &to) {
   const auto *in = w.row<Register<T, Wide>>(row);
   for (u32 h = 0; h < 2; ++h, in += kHalf) {
-    char *p = to.host[h] + k * sizeof(T);
+    char *p = to.host[h];
     if (to.same)
       write(p, from_register<T>(in[kHalf - 1]));
     else if constexpr (sizeof(T) == sizeof *in)
@@ -93,38 +121,65 @@ template <class T, bool Wide, Where W>
 }
 
 template <class T, bool Wide, Where W>
-[[gnu::noinline]] void load_each(Warp &w, const Op &o, Mask m, const u32 *rows, u32 count) {
-  u32 bytes = static_cast<u32>(sizeof(T)) * count;
-  auto element = [](const char *p, u32 k) {
-    return to_register<T, Wide>(read<T>(p + k * sizeof(T)));
-  };
+[[gnu::noinline]] void load_each(Warp &w, const Op &o, Mask m, u32 row) {
+  auto *out = w.row<Register<T, Wide>>(row);
+  auto element = [](const char *p) { return to_register<T, Wide>(read<T>(p)); };
   Each<W> from;
-  if (!from.find(w, o, m, bytes, false))
-    return for_places<W>(w, o, m, bytes, false, [&](u32 lane, const char *p) {
-      for (u32 k = 0; k < count; ++k)
-        if (rows[k] != vm::kNoRow) w.row<Register<T, Wide>>(rows[k])[lane] = element(p, k);
-    });
-  for (u32 k = 0; k < count; ++k) {
-    if (rows[k] == vm::kNoRow) continue;
-    auto *out = w.row<Register<T, Wide>>(rows[k]);
-    for_lanes(m, [&](u32 i) { out[i] = element(from.host + from.offset[i], k); });
-  }
+  if (!from.find(w, o, m, sizeof(T), false))
+    return for_places<W>(w, o, m, sizeof(T), false,
+                         [&](u32 lane, const char *p) { out[lane] = element(p); });
+  for_lanes(m, [&](u32 i) { out[i] = element(from.host + from.offset[i]); });
 }
 
 template <class T, bool Wide, Where W>
-[[gnu::noinline]] void store_each(Warp &w, const Op &o, Mask m, const u32 *rows, u32 count) {
-  u32 bytes = static_cast<u32>(sizeof(T)) * count;
-  auto store_lane = [&](u32 lane, char *p) {
-    for (u32 k = 0; k < count; ++k)
-      write(p + k * sizeof(T), from_register<T>(w.row<Register<T, Wide>>(rows[k])[lane]));
-  };
+[[gnu::noinline]] void store_each(Warp &w, const Op &o, Mask m, u32 row) {
+  const auto *in = w.row<Register<T, Wide>>(row);
   Each<W> to;
-  if (!to.find(w, o, m, bytes, true)) return for_places<W>(w, o, m, bytes, true, store_lane);
+  if (!to.find(w, o, m, sizeof(T), true))
+    return for_places<W>(w, o, m, sizeof(T), true,
+                         [&](u32 lane, char *p) { write(p, from_register<T>(in[lane])); });
   for (; m != 0; m &= m - 1) {
     u32 lane = static_cast<u32>(std::countr_zero(m));
-    store_lane(lane, to.host + to.offset[lane]);
+    write(to.host + to.offset[lane], from_register<T>(in[lane]));
   }
 }
+
+// Calls access(lane, place) for each lane of `m`, whose `bytes` bytes have been checked.
+template <Where W, class F>
+[[gnu::always_inline]] inline void for_vectors(Warp &w, const Op &o, Mask m, u32 bytes, bool write,
+                                               F access) {
+  Each<W> each;
+  if (!each.find(w, o, m, bytes, write)) return for_places<W>(w, o, m, bytes, write, access);
+  for (; m != 0; m &= m - 1) {
+    u32 lane = static_cast<u32>(std::countr_zero(m));
+    access(lane, each.host + each.offset[lane]);
+  }
+}
+
+// The elements of `count` rows, one of each for a lane.
+template <class T, bool Wide>
+struct Rows {
+  const Warp &w;
+  const u32 *rows;
+  u32 count;
+
+  u32 bytes() const { return static_cast<u32>(sizeof(T)) * count; }
+  // Lanes [first, first + lanes) get the elements at `p`.
+  void load(u32 first, u32 lanes, const char *p) const {
+    Elements<T> v;
+    copy_elements(v.all, p, bytes());
+    for (u32 k = 0; k < count; ++k)
+      if (rows[k] != vm::kNoRow)
+        std::fill_n(w.row<Register<T, Wide>>(rows[k]) + first, lanes,
+                    to_register<T, Wide>(v.all[k]));
+  }
+  void store(u32 lane, char *p) const {
+    Elements<T> v;
+    for (u32 k = 0; k < count; ++k)
+      v.all[k] = from_register<T>(w.row<Register<T, Wide>>(rows[k])[lane]);
+    copy_elements(p, v.all, bytes());
+  }
+};
 
 // The rows of the elements: one in Op::dst or Op::b, several in a list.
 const u32 *rows_of(const Warp &w, const Op &o, const u32 &one) {
@@ -137,20 +192,24 @@ constexpr bool kOfAllLanes = W == Where::Global || W == Where::Shared;
 
 template <class T, bool Wide, Where W>
 [[gnu::noinline]] void load_elements(Warp &w, const Op &o, Mask m) {
-  const u32 *rows = rows_of(w, o, o.dst), count = o.aux & kCount;
+  const Rows<T, Wide> rows{w, rows_of(w, o, o.dst), static_cast<u32>(o.aux & kCount)};
   Halves<W, sizeof(T)> halves;
-  if (!kOfAllLanes<W> || m != kAllLanes || !halves.find(w, o, count, false))
-    return load_each<T, Wide, W>(w, o, m, rows, count);
-  for (u32 k = 0; k < count; ++k)
-    if (rows[k] != vm::kNoRow) load_halves<T, Wide, W>(w, rows[k], halves, k);
+  if (!kOfAllLanes<W> || m != kAllLanes || !halves.find(w, o, rows.count, false))
+    return for_vectors<W>(w, o, m, rows.bytes(), false,
+                          [&](u32 lane, const char *p) { rows.load(lane, 1, p); });
+  if (!halves.same && rows.rows[0] != vm::kNoRow)  // so it is one element
+    return load_halves<T, Wide, W>(w, rows.rows[0], halves);
+  for (u32 h = 0; h < 2; ++h) rows.load(h * kHalf, kHalf, halves.host[h]);
 }
 template <class T, bool Wide, Where W>
 [[gnu::noinline]] void store_elements(Warp &w, const Op &o, Mask m) {
-  const u32 *rows = rows_of(w, o, o.b), count = o.aux & kCount;
+  const Rows<T, Wide> rows{w, rows_of(w, o, o.b), static_cast<u32>(o.aux & kCount)};
   Halves<W, sizeof(T)> halves;
-  if (!kOfAllLanes<W> || m != kAllLanes || !halves.find(w, o, count, true))
-    return store_each<T, Wide, W>(w, o, m, rows, count);
-  for (u32 k = 0; k < count; ++k) store_halves<T, Wide, W>(w, rows[k], halves, k);
+  if (!kOfAllLanes<W> || m != kAllLanes || !halves.find(w, o, rows.count, true))
+    return for_vectors<W>(w, o, m, rows.bytes(), true,
+                          [&](u32 lane, char *p) { rows.store(lane, p); });
+  if (!halves.same) return store_halves<T, Wide, W>(w, rows.rows[0], halves);
+  for (u32 h = 0; h < 2; ++h) rows.store(h * kHalf + kHalf - 1, halves.host[h]);
 }
 
 // Nearly all accesses are of one element in a register of its size. With the other cases in
@@ -162,8 +221,8 @@ void load(Warp &w, const Op &o, Mask m) {
                                                  : load_elements<T, false, W>(w, o, m);
   Halves<W, sizeof(T)> halves;
   if (kOfAllLanes<W> && m == kAllLanes && halves.find(w, o, 1, false))
-    return load_halves<T, false, W>(w, o.dst, halves, 0);
-  load_each<T, false, W>(w, o, m, &o.dst, 1);
+    return load_halves<T, false, W>(w, o.dst, halves);
+  load_each<T, false, W>(w, o, m, o.dst);
 }
 template <class T, Where W>
 void store(Warp &w, const Op &o, Mask m) {
@@ -172,8 +231,8 @@ void store(Warp &w, const Op &o, Mask m) {
                                                  : store_elements<T, false, W>(w, o, m);
   Halves<W, sizeof(T)> halves;
   if (kOfAllLanes<W> && m == kAllLanes && halves.find(w, o, 1, true))
-    return store_halves<T, false, W>(w, o.b, halves, 0);
-  store_each<T, false, W>(w, o, m, &o.b, 1);
+    return store_halves<T, false, W>(w, o.b, halves);
+  store_each<T, false, W>(w, o, m, o.b);
 }
 
 template <class T>
@@ -281,104 +340,11 @@ bool select_access(const Instruction &in, Selected &s, bool write) {
   return s.run != nullptr;
 }
 
-u64 window(ptx::Space space) {
-  switch (space) {
-    case ptx::Space::Shared: return vm::kSharedWindow;
-    case ptx::Space::Local: return vm::kLocalWindow;
-    case ptx::Space::Param: return vm::kParamWindow;
-    default: return 0;
-  }
-}
-
-// Adds Op::imm, the start of the state space's window.
-void cvta(Warp &w, const Op &o, Mask m) {
-  In<u64> a(w, o.a);
-  u64 *out = w.row<u64>(o.dst);
-  for_lanes(m, [&](u32 i) { out[i] = a[i] + static_cast<u64>(o.imm); });
-}
-
-bool select_cvta(const Instruction &in, Selected &s) {
-  u64 add = window(in.space());
-  uniform(s, &cvta, Type::U64);
-  s.imm = static_cast<i64>(in.has("to") ? 0 - add : add);
-  return ptx::size_of(in.type()) == 8;
-}
-
-u64 window_of(u64 a) {
-  for (u64 w : {vm::kSharedWindow, vm::kLocalWindow, vm::kParamWindow})
-    if (a - w < vm::kWindowBytes) return w;
-  return 0;
-}
-void isspacep(Warp &w, const Op &o, Mask m) {
-  In<u64> a(w, o.a);
-  u32 bits = 0;
-  for (Mask left = m; left != 0; left &= left - 1) {
-    u32 i = static_cast<u32>(std::countr_zero(left));
-    bits |= static_cast<u32>(window_of(a[i]) == static_cast<u64>(o.imm)) << i;
-  }
-  set_bits(w, o.dst, m, bits);
-}
-
-bool select_isspacep(const Instruction &in, Selected &s) {
-  uniform(s, &isspacep, Type::U64);
-  s.dst = Type::Pred;
-  s.imm = static_cast<i64>(window(in.space()));
-  // Constant and global memory have the same window.
-  return in.space() != ptx::Space::Const;
-}
-
-void nothing(Warp &, const Op &, Mask) {}
-
-// cp.async [shared], [global]: copies Op::aux bytes. If there is a row b, copies only that number
-// of them and clears the rest.
-void copy_async(Warp &w, const Op &o, Mask m) {
-  In<u32> to(w, o.dst);
-  In<u64> from(w, o.a);
-  u32 bytes = o.aux;
-  for (; m != 0; m &= m - 1) {
-    u32 i = static_cast<u32>(std::countr_zero(m));
-    u32 target = to[i] + static_cast<u32>(o.imm);
-    u64 source = from[i] + o.d;
-    u32 wanted = o.b == vm::kNoRow ? bytes : std::min(w.row<u32>(o.b)[i], bytes);
-    char *d = place<Where::Shared>(w, o, i, target, bytes, true);
-    if (d == nullptr || target % bytes != 0) return report_address(w, o, i, target, bytes, true);
-    std::memset(d, 0, bytes);
-    if (wanted == 0) continue;
-    char *p = place<Where::Global>(w, o, i, source, wanted, false);
-    if (p == nullptr) return report_address(w, o, i, source, bytes, false);
-    std::memcpy(d, p, wanted);
-  }
-}
-
-bool select_copy(const Instruction &in, Selected &s) {
-  if (in.has("commit_group") || in.has("wait_group") || in.has("wait_all")) {
-    s.run = &nothing;
-    s.shape = Shape::Ignored;
-    return true;
-  }
-  if (!in.has("ca") && !in.has("cg")) return false;
-  s.run = &copy_async;
-  s.shape = Shape::Copy;
-  s.flow = vm::Flow::Checked;
-  return true;
-}
-
 }  // namespace
 
 bool select_memory(const Instruction &in, Selected &s) {
   if (in.opcode == "ld" || in.opcode == "ldu") return select_access(in, s, false);
-  if (in.opcode == "st") return select_access(in, s, true);
-  if (in.opcode == "cvta") return select_cvta(in, s);
-  if (in.opcode == "isspacep") return select_isspacep(in, s);
-  if (in.opcode == "cp" && in.has("async") && !in.has("bulk") && !in.has("mbarrier"))
-    return select_copy(in, s);
-  if (in.opcode == "prefetch" || in.opcode == "prefetchu" || in.opcode == "discard" ||
-      in.opcode == "applypriority") {
-    s.run = &nothing;
-    s.shape = Shape::Ignored;
-    return true;
-  }
-  return false;
+  return in.opcode == "st" && select_access(in, s, true);
 }
 
 }  // namespace ckpt::softcuda::isa::CKPT_ISA

@@ -86,6 +86,7 @@ bool select_extended(const ptx::Instruction &in, Selected &s);
 bool select_atomic(const ptx::Instruction &in, Selected &s);
 bool select_warp(const ptx::Instruction &in, Selected &s);
 bool select_control(const ptx::Instruction &in, Selected &s);
+bool select_space(const ptx::Instruction &in, Selected &s);
 bool select_texture(const ptx::Instruction &in, Selected &s);
 bool select_mbarrier(const ptx::Instruction &in, Selected &s);
 bool select_cluster(const ptx::Instruction &in, Selected &s);
