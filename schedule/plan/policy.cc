@@ -43,7 +43,7 @@ Plan Policy::plan(const Workload &w, size_t job, Ticks now, const Cluster &clust
   PolicyOptions readings = options_;
   if (name_ == PolicyName::Wmct) readings = {.charge = Charge::Exact};
   Planner planner(w, job, now, cluster, costs, readings);
-  std::optional<Start> start = planner.earliest_completion();
+  std::optional<WholeRun> start = planner.earliest_completion();
   if (!start) return {};
   switch (name_) {
     case PolicyName::Mct: return planner.whole(*start);
