@@ -25,7 +25,7 @@ std::optional<PolicyName> policy_named(std::string_view name) {
 std::string_view name_of(PolicyName p) { return kNames[static_cast<size_t>(p)]; }
 
 MoveCost real_cost(const Job &job, const ResourceClass &c) {
-  return {ticks_of(c.costs.checkpoint_seconds(job.megabytes)),
+  return {ticks_of(c.costs.checkpoint_seconds(job.megabytes, job.wait_seconds)),
           ticks_of(c.costs.restore_seconds(job.megabytes, job.compile_seconds))};
 }
 

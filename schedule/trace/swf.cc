@@ -9,7 +9,14 @@ namespace ckpt::schedule {
 namespace {
 
 // Columns of the format, counted from 0. -1 stands for an unknown value.
-enum SwfColumn { Submit = 1, Run = 3, Used = 4, UsedMemory = 6, Requested = 7, RequestedMemory = 9 };
+enum SwfColumn {
+  Submit = 1,
+  Run = 3,
+  Used = 4,
+  UsedMemory = 6,
+  Requested = 7,
+  RequestedMemory = 9
+};
 constexpr size_t kSwfColumns = 18;
 
 double megabytes_in(double column, unsigned nodes, const TraceOptions &o) {
