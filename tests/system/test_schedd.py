@@ -163,7 +163,7 @@ def test_a_daemon_that_is_started_again_continues(steered):
     other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=20")
     wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
     first = daemon()
-    job = HeatJob(cluster, "--comment=ckpt:seconds=60,mb=10", steps=4000)
+    job = HeatJob(cluster, "--comment=ckpt:seconds=60,mb=10", steps=15000)
     job.computes()
     assert job.node == "n1"
     first.kill()
