@@ -275,6 +275,7 @@ _ckpt-sim() {
     '--memory-per-node=[the largest memory of a job on each node, in GB; jobs of a log that does not state it get half of it]:GB: ' \
     '--cost=[seconds that a move takes for each GB]:SECONDS: ' \
     '--compile=[seconds in which a restore builds kernels]:SECONDS: ' \
+    '--wait=[seconds for which a checkpoint waits for running kernels]:SECONDS: ' \
     '--storage=[where images go\: one shared storage, or one per-node]:value:(shared per-node)' \
     '--charge=[charge moves as printed in the paper, or exactly]:value:(printed exact)' \
     '--regions=[which idle intervals a job may use]:value:(before-start bounded all)' \
@@ -323,6 +324,7 @@ _ckpt-schedd() {
     '--settle=[how long a job has run before it is moved\: its script must have started ckpt-run]:SECONDS: ' \
     '--requeue-delay=[the time that Slurm needs to start a job again\: cred_expire + 1]:SECONDS: ' \
     '--history=[the history (of ckpt-history) to which the cost of moves is fitted]:FILE:_files' \
+    '--storage=[of the history, only what was stored on a file system of this type, such as nfs]:TYPE: ' \
     '--megabytes=[the assumed image size of a job without one in its tag]:MB: ' \
     '--share=[jobs with figures of their memory traffic share nodes, by the contention model; LIST is the FILE of ckpt-node-bench for all classes, or FEATURE\:FILE, separated by commas]:LIST: ' \
     '--waste-weight=[WMCT\: the weight of wasted node time]:N: ' \

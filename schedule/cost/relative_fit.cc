@@ -89,4 +89,8 @@ SizedCost fit_relative(std::span<const SizedSample> samples) {
   return best;
 }
 
+Line worst_case(const SizedCost &cost) {
+  return {cost.per_megabyte + cost.per_stored_megabyte, cost.base};
+}
+
 }  // namespace ckpt::schedule

@@ -10,6 +10,8 @@
 
 #include <span>
 
+#include "schedule/cost/cost_model.h"
+
 namespace ckpt::schedule {
 
 struct SizedCost {
@@ -25,5 +27,9 @@ struct SizedSample {
 
 // No part is negative. Samples without a positive time are ignored.
 SizedCost fit_relative(std::span<const SizedSample> samples);
+
+// For plans, in which no cost may be too low (KS-2), over the largest size that a program will
+// have: as if nothing of it could be compressed.
+Line worst_case(const SizedCost &cost);
 
 }  // namespace ckpt::schedule

@@ -40,6 +40,7 @@ struct Job {
   unsigned nodes = 1;
   float megabytes = 0;        // of its image, all nodes together
   float compile_seconds = 0;  // K of its restore
+  float wait_seconds = 0;     // W of its checkpoint, for the work that its devices have queued
 };
 
 // The jobs in the order of their submission.

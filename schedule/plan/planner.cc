@@ -20,17 +20,17 @@ Ticks Planner::waits_until(ClassIndex c) const {
   return state.calendar.free_for_ever(std::max(now_, state.last_start), w_.jobs[job_].nodes);
 }
 
-std::optional<Start> Planner::earliest_completion() const {
-  std::optional<Start> best;
+std::optional<WholeRun> Planner::earliest_completion() const {
+  std::optional<WholeRun> best;
   for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
     if (!fits(c)) continue;
-    Start s{c, waits_until(c)};
+    WholeRun s{c, waits_until(c)};
     if (!best || s.at + run_on(c) < best->at + run_on(best->on)) best = s;
   }
   return best;
 }
 
-Plan Planner::whole(const Start &start) const {
+Plan Planner::whole(const WholeRun &start) const {
   return {{start.on, start.at, start.at + run_on(start.on), {}}};
 }
 
@@ -50,7 +50,7 @@ Plan Planner::whole_in_idle() const {
 }
 
 // The first idle interval of a class that counts ([?24]).
-std::optional<Interval> Planner::idle_on(ClassIndex c, Ticks from, const Start &start,
+std::optional<Interval> Planner::idle_on(ClassIndex c, Ticks from, const WholeRun &start,
                                          IdleKinds kinds) const {
   if (!fits(c) || (c != start.on && !kinds.other_classes)) return {};
   if (!kinds.holes) from = std::max(from, waits_until(c));
@@ -64,7 +64,7 @@ std::optional<Interval> Planner::idle_on(ClassIndex c, Ticks from, const Start &
 }
 
 // Step 2: the earliest idle interval; it ends where one of a faster class begins.
-std::optional<Planner::Region> Planner::next_region(Ticks from, const Start &start,
+std::optional<Planner::Region> Planner::next_region(Ticks from, const WholeRun &start,
                                                     IdleKinds kinds) const {
   std::optional<Region> first;
   std::vector<Region> all;
@@ -103,7 +103,7 @@ Piece Planner::piece_in(const Region &region, bool first, double left) const {
 }
 
 // Step 7.
-Plan Planner::finished_at(const Start &start, Plan pieces, double done) const {
+Plan Planner::finished_at(const WholeRun &start, Plan pieces, double done) const {
   const double whole_run = static_cast<double>(run_on(start.on));
   Ticks restore = costs_[start.on].restore;
   if (pieces.empty() || whole_run * done <= static_cast<double>(restore)) return whole(start);
@@ -114,7 +114,7 @@ Plan Planner::finished_at(const Start &start, Plan pieces, double done) const {
   return pieces;
 }
 
-Plan Planner::with_idle_pieces(const Start &start, IdleKinds kinds) const {
+Plan Planner::with_idle_pieces(const WholeRun &start, IdleKinds kinds) const {
   Plan plan;
   double done = 0;  // P
   Ticks from = now_;
@@ -145,7 +145,7 @@ double Planner::waste_of(const Plan &plan) const {
   return static_cast<double>(occupied - fastest_run());
 }
 
-Plan Planner::least_wasteful(const Start &start, double weight) const {
+Plan Planner::least_wasteful(const WholeRun &start, double weight) const {
   // The longer the queue, the more jobs wait for the node time that is wasted.
   const double backlog = static_cast<double>(start.at - now_) / static_cast<double>(fastest_run());
   Plan best;

@@ -10,8 +10,8 @@
 
 namespace ckpt::schedule {
 
-// The begin of a whole run.
-struct Start {
+// Where and when a job begins that then runs to its end.
+struct WholeRun {
   ClassIndex on = 0;
   Ticks at = 0;
 };
@@ -30,15 +30,15 @@ class Planner {
 
   // MCT's choice: the class on which the job ends first if it starts after all that is planned
   // there. Nothing if it fits on no class.
-  std::optional<Start> earliest_completion() const;
-  Plan whole(const Start &start) const;
+  std::optional<WholeRun> earliest_completion() const;
+  Plan whole(const WholeRun &start) const;
   // The first idle interval that is long enough for the whole job, on the class where it ends
   // first.
   Plan whole_in_idle() const;
   // KS-5.4: steps 2 to 6, and step 7 for what is left.
-  Plan with_idle_pieces(const Start &start, IdleKinds kinds) const;
+  Plan with_idle_pieces(const WholeRun &start, IdleKinds kinds) const;
   // Of all of the above, the plan that ends first when `weight` times its waste is added.
-  Plan least_wasteful(const Start &start, double weight) const;
+  Plan least_wasteful(const WholeRun &start, double weight) const;
 
  private:
   struct Region {
@@ -46,9 +46,9 @@ class Planner {
     Interval when;
   };
   Piece piece_in(const Region &region, bool first, double left) const;
-  Plan finished_at(const Start &start, Plan pieces, double done) const;
-  std::optional<Region> next_region(Ticks from, const Start &start, IdleKinds kinds) const;
-  std::optional<Interval> idle_on(ClassIndex c, Ticks from, const Start &start,
+  Plan finished_at(const WholeRun &start, Plan pieces, double done) const;
+  std::optional<Region> next_region(Ticks from, const WholeRun &start, IdleKinds kinds) const;
+  std::optional<Interval> idle_on(ClassIndex c, Ticks from, const WholeRun &start,
                                   IdleKinds kinds) const;
   Ticks waits_until(ClassIndex c) const;
   bool fits(ClassIndex c) const;

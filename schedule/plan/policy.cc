@@ -25,7 +25,7 @@ std::optional<PolicyName> policy_named(std::string_view name) {
 std::string_view name_of(PolicyName p) { return kNames[static_cast<size_t>(p)]; }
 
 MoveCost real_cost(const Job &job, const ResourceClass &c) {
-  return {ticks_of(c.costs.checkpoint_seconds(job.megabytes)),
+  return {ticks_of(c.costs.checkpoint_seconds(job.megabytes, job.wait_seconds)),
           ticks_of(c.costs.restore_seconds(job.megabytes, job.compile_seconds))};
 }
 
@@ -43,7 +43,7 @@ Plan Policy::plan(const Workload &w, size_t job, Ticks now, const Cluster &clust
   PolicyOptions readings = options_;
   if (name_ == PolicyName::Wmct) readings = {.charge = Charge::Exact};
   Planner planner(w, job, now, cluster, costs, readings);
-  std::optional<Start> start = planner.earliest_completion();
+  std::optional<WholeRun> start = planner.earliest_completion();
   if (!start) return {};
   switch (name_) {
     case PolicyName::Mct: return planner.whole(*start);

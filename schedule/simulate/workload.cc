@@ -52,6 +52,7 @@ Workload synthetic_workload(const SyntheticOptions &o, unsigned fast, unsigned s
     job.nodes = random_nodes(random, o.mix, least, most);
     job.megabytes = static_cast<float>(random.between(0, o.max_gb_per_node) * 1024 * job.nodes);
     job.compile_seconds = static_cast<float>(o.compile_seconds);
+    job.wait_seconds = static_cast<float>(o.wait_seconds);
     double slow_seconds = random_seconds(random, o);
     Ticks on_slow = std::max<Ticks>(1, ticks_of(slow_seconds));
     Ticks on_fast =

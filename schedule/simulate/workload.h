@@ -41,7 +41,7 @@ struct SyntheticOptions {
   RunTimes run_times = RunTimes::Uniform;
   double min_speedup = 1, max_speedup = 10;  // of the fastest class; uniform
   double max_gb_per_node = 4;                // uniform from 0
-  double compile_seconds = 0;
+  double compile_seconds = 0, wait_seconds = 0;
 };
 
 // For two classes: 0 is the fast one, 1 the slow one. The same options give the same jobs on every

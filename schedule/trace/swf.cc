@@ -9,8 +9,15 @@ namespace ckpt::schedule {
 namespace {
 
 // Columns of the format, counted from 0. -1 stands for an unknown value.
-enum Column { Submit = 1, Run = 3, Used = 4, UsedMemory = 6, Requested = 7, RequestedMemory = 9 };
-constexpr size_t kColumns = 18;
+enum SwfColumn {
+  Submit = 1,
+  Run = 3,
+  Used = 4,
+  UsedMemory = 6,
+  Requested = 7,
+  RequestedMemory = 9
+};
+constexpr size_t kSwfColumns = 18;
 
 double megabytes_in(double column, unsigned nodes, const TraceOptions &o) {
   return o.memory_in_bytes ? column / 1e6 : column * 1024 * nodes / 1e6;
@@ -24,10 +31,10 @@ Result<Trace> read_swf(std::string_view text, const TraceOptions &o) {
     if (line.starts_with(';')) return {};
     std::vector<std::string_view> columns = columns_of(line, ' ');
     if (columns.empty()) return {};
-    if (columns.size() < kColumns)
-      return fail("line {}: {} columns instead of {}", number, columns.size(), kColumns);
-    std::array<double, kColumns> value{};
-    for (Column c : {Submit, Run, Used, UsedMemory, Requested, RequestedMemory}) {
+    if (columns.size() < kSwfColumns)
+      return fail("line {}: {} columns instead of {}", number, columns.size(), kSwfColumns);
+    std::array<double, kSwfColumns> value{};
+    for (SwfColumn c : {Submit, Run, Used, UsedMemory, Requested, RequestedMemory}) {
       std::optional<double> v = number_in(columns[c]);
       if (!v) return fail("line {}: column {} is not a number", number, static_cast<int>(c) + 1);
       value[c] = *v;

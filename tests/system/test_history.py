@@ -116,4 +116,4 @@ def test_the_contents_of_devices_and_the_time_to_compile_kernels(ckpt, history, 
     assert 0 < restore["compile_seconds"] < restore["phases"]["devices"]
     text = subprocess.run([ckpt.tool("ckpt-history"), "--fit"], env=ckpt.env, capture_output=True, text=True).stdout
     assert f"{restore['compile_seconds']:.3f} s to compile the kernels of {HEAT}" in text, text
-    assert [line.split()[:3] for line in text.splitlines()[1:3]] == [["ocl", "checkpoint", "1"], ["ocl", "restore", "1"]]
+    assert [line.split()[:4] for line in text.splitlines()[1:3]] == [["ocl", dump["storage"], what, "1"] for what in ("checkpoint", "restore")]

@@ -23,10 +23,14 @@ std::optional<double> number(const json &event, const char *name) {
   return value >= 0 && value < 1e18 ? std::optional(value) : std::nullopt;
 }
 
+// Of a host, as Slurm names nodes.
+std::string short_name(const std::string &host) { return host.substr(0, host.find('.')); }
+
 bool counts(const json &event, const FitOptions &o) {
   return json_string(event, "result") == "ok" &&
          (o.devices.empty() || devices_of(event) == o.devices) &&
-         (o.storage.empty() || json_string(event, "storage") == o.storage);
+         (o.storage.empty() || storage_of(event) == o.storage) &&
+         (o.hosts.empty() || o.hosts.contains(short_name(json_string(event, "host"))));
 }
 
 // `extra`: the seconds that are no cost of the data.
@@ -51,6 +55,15 @@ SizedFit fit_sized(const std::vector<const json *> &events, const char *extra) {
 std::string devices_of(const json &event) {
   std::vector<std::string> apis = json_strings(json_member(event, "devices"));
   return apis.empty() ? "none" : fmt::format("{}", fmt::join(apis, ","));
+}
+
+std::string storage_of(const json &event) {
+  std::string storage = json_string(event, "storage");
+  return storage.empty() ? "unknown" : storage;
+}
+
+CostModel HistoryFit::worst_case() const {
+  return {schedule::worst_case(dump.cost), schedule::worst_case(restore.cost)};
 }
 
 std::vector<double> SizedFit::errors() const {
@@ -81,6 +94,10 @@ HistoryFit fit_history(const std::vector<json> &events, const FitOptions &o) {
   fit.restore = fit_sized(restore_events, "compile_seconds");
   fit.dumps = dumps.size();
   fit.restores = restores.size();
+  for (const CheckpointSample &s : dumps)
+    fit.mean_wait += s.waited / static_cast<double>(dumps.size());
+  for (const RestoreSample &s : restores)
+    fit.mean_compile += s.compiled / static_cast<double>(restores.size());
   for (const CheckpointSample &s : dumps)
     fit.dump_errors.push_back(
         relative_error(fit.model.checkpoint_seconds(s.megabytes, s.waited), s.seconds));

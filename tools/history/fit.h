@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,15 +35,23 @@ struct HistoryFit {
   size_t dumps = 0, restores = 0;
   // (predicted - measured) / measured of each (KS-4).
   std::vector<double> dump_errors, restore_errors;
+  // Means over all events: the wait of a dump, and K of a restore.
+  double mean_wait = 0, mean_compile = 0;
+
+  // See schedule::worst_case(). Without waits and K.
+  schedule::CostModel worst_case() const;
 };
 
 struct FitOptions {
   std::string devices;  // only programs that used exactly these APIs ("ocl", "none"); empty: all
   std::string storage;  // only images on this file system ("ext4"); empty: all
+  std::set<std::string> hosts = {};  // only events of these nodes; empty: all
 };
 
 // "ocl", "cuda", "cuda,ocl"; "none".
 std::string devices_of(const nlohmann::json &event);
+// "ext4"; "unknown".
+std::string storage_of(const nlohmann::json &event);
 
 // Lines without sizes and times, and those of failures, are ignored.
 HistoryFit fit_history(const std::vector<nlohmann::json> &events, const FitOptions &options);

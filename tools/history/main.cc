@@ -73,10 +73,17 @@ constexpr double kLimits[] = {0.33, 0.5, 1.0};  // as KS-4 reports errors
 
 using schedule::SizedCost;
 
-std::string fit_text(const std::string &devices, const char *what, const SizedFit &fit) {
+// What has costs of its own.
+struct Kind {
+  std::string devices, storage;
+  auto operator<=>(const Kind &) const = default;
+};
+
+std::string fit_text(const Kind &kind, const char *what, const SizedFit &fit) {
   const SizedCost &c = fit.cost;
   std::vector<double> errors = fit.errors();
-  std::string text = fmt::format("{:<9} {:<11} {:>5} {:>11.6f} {:>11.6f} {:>9.4f}", devices, what,
+  std::string text = fmt::format("{:<9} {:<9} {:<11} {:>5} {:>11.6f} {:>11.6f} {:>9.4f}",
+                                 printable(kind.devices), printable(kind.storage), what,
                                  errors.size(), c.per_megabyte, c.per_stored_megabyte, c.base);
   for (double limit : kLimits)
     text += fmt::format(" {:>7.0f} %", 100 * schedule::share_within(errors, limit));
@@ -120,12 +127,12 @@ std::map<std::string, double> compile_seconds(const HistoryFit &fit) {
   return sum;
 }
 
-std::map<std::string, HistoryFit> fits_by_devices(const std::vector<json> &events) {
-  std::set<std::string> kinds;
-  for (const json &e : events) kinds.insert(devices_of(e));
-  std::map<std::string, HistoryFit> fits;
-  for (const std::string &kind : kinds)
-    if (HistoryFit fit = fit_history(events, {.devices = kind, .storage = ""});
+std::map<Kind, HistoryFit> fits_by_kind(const std::vector<json> &events) {
+  std::set<Kind> kinds;
+  for (const json &e : events) kinds.insert({devices_of(e), storage_of(e)});
+  std::map<Kind, HistoryFit> fits;
+  for (const Kind &kind : kinds)
+    if (HistoryFit fit = fit_history(events, {.devices = kind.devices, .storage = kind.storage});
         fit.dumps + fit.restores > 0)
       fits[kind] = std::move(fit);
   return fits;
@@ -133,12 +140,15 @@ std::map<std::string, HistoryFit> fits_by_devices(const std::vector<json> &event
 
 void print_fit_json(const std::vector<json> &events) {
   HistoryFit all = fit_history(events, {});
-  json devices = json::object();
-  for (const auto &[kind, fit] : fits_by_devices(events))
-    devices[kind] = {{"checkpoint", sized_json(fit.dump)}, {"restore", sized_json(fit.restore)}};
+  json kinds = json::array();
+  for (const auto &[kind, fit] : fits_by_kind(events))
+    kinds.push_back({{"devices", kind.devices},
+                     {"storage", kind.storage},
+                     {"checkpoint", sized_json(fit.dump)},
+                     {"restore", sized_json(fit.restore)}});
   fmt::print("{}\n", json_text({{"checkpoint", line_json(all.model.checkpoint, all.dump_errors)},
                                 {"restore", line_json(all.model.restore, all.restore_errors)},
-                                {"devices", std::move(devices)},
+                                {"kinds", std::move(kinds)},
                                 {"compile_seconds", compile_seconds(all)}},
                                2));
 }
@@ -147,11 +157,11 @@ void print_fit_json(const std::vector<json> &events) {
 // 0.33, 0.5 and 1 of what was measured.
 void print_fit(const std::vector<json> &events) {
   fmt::print(
-      "DEVICES   WHAT            N        S/MB S/STORED MB   SECONDS    <= 0.33    <= 0.5      <= "
-      "1\n");
-  for (const auto &[kind, fit] : fits_by_devices(events))
-    fmt::print("{}{}", fit_text(printable(kind), "checkpoint", fit.dump),
-               fit_text(printable(kind), "restore", fit.restore));
+      "DEVICES   STORAGE   WHAT            N        S/MB S/STORED MB   SECONDS    <= 0.33    <= "
+      "0.5      <= 1\n");
+  for (const auto &[kind, fit] : fits_by_kind(events))
+    fmt::print("{}{}", fit_text(kind, "checkpoint", fit.dump),
+               fit_text(kind, "restore", fit.restore));
   for (const auto &[program, seconds] : compile_seconds(fit_history(events, {})))
     fmt::print("{:.3f} s to compile the kernels of {}\n", seconds, printable(program));
 }

@@ -64,6 +64,32 @@ std::vector<Daemon::Steered> Daemon::steered_of(const std::vector<QueuedJob> &jo
   return steered;
 }
 
+// The first class that has the name of one of the node's features.
+std::optional<ClassIndex> Daemon::class_of(const QueueNode &node) const {
+  for (ClassIndex c = 0; c < options_.classes.size(); c++)
+    if (std::ranges::find(node.features, options_.classes[c].name) != node.features.end()) return c;
+  return {};
+}
+
+void Daemon::fit_costs(const std::vector<QueueNode> &nodes) {
+  if (!costs_.empty()) return;
+  std::vector<std::set<std::string>> names(options_.classes.size());
+  for (const QueueNode &n : nodes)
+    if (std::optional<ClassIndex> c = class_of(n)) names[*c].insert(n.name);
+  for (ClassIndex c = 0; c < names.size(); c++) {
+    costs_.push_back(move_costs(history_, options_.storage, names[c]));
+    const MoveCosts &costs = costs_.back();
+    log::info(
+        "class {}: to move {:.0f} MB takes {:.1f} s and {:.1f} s, by {} checkpoints and {} "
+        "restores of the history",
+        options_.classes[c].name, options_.default_megabytes,
+        costs.model.checkpoint_seconds(options_.default_megabytes),
+        costs.model.restore_seconds(options_.default_megabytes), costs.checkpoints, costs.restores);
+  }
+  usual_ = move_costs(history_, options_.storage, {});
+  history_ = {};
+}
+
 std::vector<LiveNode> Daemon::nodes_of(const std::vector<QueueNode> &nodes,
                                        const std::vector<QueuedJob> &jobs,
                                        const std::vector<Steered> &steered) {
@@ -82,20 +108,16 @@ std::vector<LiveNode> Daemon::nodes_of(const std::vector<QueueNode> &nodes,
   std::vector<LiveNode> live;
   for (const QueueNode &n : nodes) {
     if (!n.usable) continue;
-    for (ClassIndex c = 0; c < options_.classes.size(); c++) {
-      if (std::find(n.features.begin(), n.features.end(), options_.classes[c].name) ==
-          n.features.end())
-        continue;
-      auto at = busy.find(n.name);
-      // In use by a job that squeue does not show: one that ends, or another user's.
-      bool unknown = n.in_use && at == busy.end() && !ours.contains(n.name);
-      live.push_back({n.name, c,
-                      at != busy.end() ? ticks(at->second)
-                      : unknown        ? ticks(now_)
-                                       : 0,
-                      n.has});
-      break;
-    }
+    std::optional<ClassIndex> c = class_of(n);
+    if (!c) continue;
+    auto at = busy.find(n.name);
+    // In use by a job that squeue does not show: one that ends, or another user's.
+    bool unknown = n.in_use && at == busy.end() && !ours.contains(n.name);
+    live.push_back({n.name, *c,
+                    at != busy.end() ? ticks(at->second)
+                    : unknown        ? ticks(now_)
+                                     : 0,
+                    n.has});
   }
   return live;
 }
@@ -130,6 +152,8 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode
   j.job.submit = ticks(s.job.submitted);
   j.job.nodes = s.job.nodes;
   j.job.megabytes = static_cast<float>(s.tag.megabytes.value_or(options_.default_megabytes));
+  j.job.compile_seconds = static_cast<float>(s.tag.compile.value_or(usual_.compile));
+  j.job.wait_seconds = static_cast<float>(s.tag.wait.value_or(usual_.wait));
   double seconds =
       s.tag.seconds.value_or(static_cast<double>(s.job.limit.value_or(kUnlimitedSeconds)));
   for (double speed : options_.speeds)
@@ -266,10 +290,12 @@ Result<> Daemon::round() {
   now_ = ::time(nullptr);
   CKPT_TRY(std::vector<QueuedJob> jobs, slurm_.jobs());
   CKPT_TRY(std::vector<QueueNode> queue_nodes, slurm_.nodes());
+  fit_costs(queue_nodes);
   std::vector<Steered> steered = steered_of(jobs);
   std::vector<LiveNode> nodes = nodes_of(queue_nodes, jobs, steered);
   // The classes have as many nodes as can be used now.
   std::vector<ResourceClass> classes = options_.classes;
+  for (ClassIndex c = 0; c < costs_.size(); c++) classes[c].costs = costs_[c].model;
   for (const LiveNode &n : nodes) classes[n.on].nodes++;
   std::vector<LiveJob> live_jobs;
   for (Steered &s : steered) {

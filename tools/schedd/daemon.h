@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One round of ckpt-schedd: reads Slurm's queue, asks schedule/steer what to do, and has Slurm do
-// it. Nothing is remembered between rounds: see Tag.
+// it. No job is remembered between rounds: see Tag.
 #pragma once
 
 #include <map>
 #include <set>
 
 #include "schedule/steer/steer.h"
+#include "tools/schedd/move_costs.h"
 #include "tools/schedd/slurm.h"
 
 namespace ckpt::tools {
@@ -16,6 +17,7 @@ struct SchedOptions {
   // A node belongs to the class that has the name of one of its features.
   std::vector<schedule::ResourceClass> classes;
   std::vector<double> speeds;
+  std::string storage;  // see move_costs()
   schedule::SteerOptions steer;
   i64 grace = 120;                  // seconds
   i64 settle = 10;                  // seconds
@@ -25,7 +27,9 @@ struct SchedOptions {
 
 class Daemon {
  public:
-  explicit Daemon(SchedOptions options) : options_(std::move(options)), slurm_(options_.dry_run) {}
+  // `history`: what the costs of moves are fitted to.
+  Daemon(SchedOptions options, std::vector<nlohmann::json> history)
+      : options_(std::move(options)), slurm_(options_.dry_run), history_(std::move(history)) {}
 
   Result<> round();
   // Gives all jobs that wait for the daemon to Slurm, at once.
@@ -56,10 +60,16 @@ class Daemon {
   bool succeeded(u64 job, const Result<> &asked);
 
   static Tag &tag_of(u64 job, std::vector<Steered> &steered);
+  std::optional<schedule::ClassIndex> class_of(const QueueNode &node) const;
+  // Once: as soon as Slurm has said which nodes there are.
+  void fit_costs(const std::vector<QueueNode> &nodes);
 
   const SchedOptions options_;
   const Slurm slurm_;
-  i64 now_ = 0;  // seconds since 1970
+  i64 now_ = 0;                          // seconds since 1970
+  std::vector<nlohmann::json> history_;  // until costs_ are fitted to it
+  std::vector<MoveCosts> costs_;         // by class
+  MoveCosts usual_;                      // on all nodes
   std::set<u64> complained_;
   std::map<u64, i64> left_alone_;  // until when
 };

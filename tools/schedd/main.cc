@@ -8,7 +8,6 @@
 #include "common/base/log.h"
 #include "schedule/trace/lines.h"
 #include "tools/command_line.h"
-#include "tools/history/fit.h"
 #include "tools/history/history.h"
 #include "tools/node_file.h"
 #include "tools/schedd/daemon.h"
@@ -19,13 +18,8 @@ namespace {
 
 using namespace schedule;
 
-// Fewer measurements than that say little.
-constexpr size_t kEnoughSamples = 3;
-// Otherwise what KS-5.5 assumes: 25 s for each GB that is moved.
-constexpr Line kAssumed{12.5 / 1024, 1};
-
 struct Options {
-  std::string classes, policy = "WMCT", history, share;
+  std::string classes, policy = "WMCT", history, storage, share;
   unsigned interval = 2, grace = 120, settle = 10, requeue_delay = 121;
   double megabytes = 1000, waste_weight = 0.05;
   bool once = false, dry_run = false, release = false;
@@ -66,17 +60,6 @@ Result<> read_shared(const std::string &text, SchedOptions &o) {
   return {};
 }
 
-Result<CostModel> costs_of(const std::string &file) {
-  CKPT_TRY(std::vector<nlohmann::json> events, history_of(file));
-  HistoryFit fit = fit_history(events, {});
-  if (fit.dumps < kEnoughSamples || fit.restores < kEnoughSamples) {
-    log::info("the history has {} checkpoints and {} restores; assuming 25 s for each GB",
-              fit.dumps, fit.restores);
-    return CostModel{kAssumed, kAssumed};
-  }
-  return fit.model;
-}
-
 Result<SchedOptions> options_of(const Options &o) {
   SchedOptions s;
   CKPT_CHECK(read_classes(o.classes, s));
@@ -94,14 +77,14 @@ Result<SchedOptions> options_of(const Options &o) {
   s.dry_run = o.dry_run;
   if (o.interval * 2 > o.grace)
     return fail("--grace must be at least twice --interval, or jobs start without the daemon");
-  CKPT_TRY(CostModel costs, costs_of(o.history));
-  for (ResourceClass &c : s.classes) c.costs = costs;
+  s.storage = o.storage;
   return s;
 }
 
 Result<int> run(const Options &o) {
   CKPT_TRY(SchedOptions s, options_of(o));
-  Daemon daemon(std::move(s));
+  CKPT_TRY(std::vector<nlohmann::json> history, history_of(o.history));
+  Daemon daemon(std::move(s), std::move(history));
   if (o.release) {
     CKPT_CHECK(daemon.release_all());
     return 0;
@@ -148,6 +131,9 @@ int main(int argc, char **argv) {
   line.option("--history=FILE", o.history,
               "the history (of ckpt-history) to which the cost of moves is fitted")
       .default_is("this user's");
+  line.option("--storage=TYPE", o.storage,
+              "of the history, only what was stored on a file system of this type, such as nfs")
+      .default_is("all");
   line.option("--megabytes=MB", o.megabytes,
               "the assumed image size of a job without one in its tag")
       .range(0.0, 1e9);

@@ -28,6 +28,10 @@ Result<> set(Tag &tag, std::string_view name, std::string_view value) {
     if (*tag.seconds <= 0) return fail("seconds={} is not a run time", value);
   } else if (name == "mb") {
     CKPT_TRY(tag.megabytes, number<double>(name, value));
+  } else if (name == "compile") {
+    CKPT_TRY(tag.compile, number<double>(name, value));
+  } else if (name == "wait") {
+    CKPT_TRY(tag.wait, number<double>(name, value));
   } else if (name == "memory_gb") {
     CKPT_TRY(tag.memory_gb, number<double>(name, value));
   } else if (name == "host_to_device_gb") {
@@ -89,6 +93,8 @@ std::string text_of(const Tag &tag) {
   auto add = [&](const std::string &word) { words += (words.empty() ? ":" : ",") + word; };
   if (tag.seconds) add(fmt::format("seconds={}", *tag.seconds));
   if (tag.megabytes) add(fmt::format("mb={}", *tag.megabytes));
+  if (tag.compile) add(fmt::format("compile={}", *tag.compile));
+  if (tag.wait) add(fmt::format("wait={}", *tag.wait));
   if (tag.memory_gb) add(fmt::format("memory_gb={}", *tag.memory_gb));
   if (tag.host_to_device_gb) add(fmt::format("host_to_device_gb={}", *tag.host_to_device_gb));
   if (tag.device_to_host_gb) add(fmt::format("device_to_host_gb={}", *tag.device_to_host_gb));

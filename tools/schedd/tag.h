@@ -20,6 +20,8 @@ struct Tag {
   // By the job's owner.
   std::optional<double> seconds;    // run time on nodes of speed 1; otherwise the time limit
   std::optional<double> megabytes;  // the largest size of its image
+  std::optional<double> compile;    // seconds of a restore in which its kernels are compiled
+  std::optional<double> wait;       // seconds for which a checkpoint waits for its kernels
   // What it moves when it runs without neighbours, with the names of ckpt-sim --tasks. With any of
   // them it may share its node.
   std::optional<double> memory_gb, host_to_device_gb, device_to_host_gb;

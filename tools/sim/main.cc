@@ -120,6 +120,8 @@ int main(int argc, char **argv) {
   line.option("--cost=SECONDS", o.cost, "seconds that a move takes for each GB").range(0.0, 1e6);
   line.option("--compile=SECONDS", o.compile, "seconds in which a restore builds kernels")
       .range(0.0, 1e6);
+  line.option("--wait=SECONDS", o.wait, "seconds for which a checkpoint waits for running kernels")
+      .range(0.0, 1e6);
   line.option("--storage", o.storage, "where images go: one shared storage, or one per-node")
       .one_of({"shared", "per-node"});
   line.option("--charge", o.charge, "charge moves as printed in the paper, or exactly")

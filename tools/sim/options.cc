@@ -104,6 +104,7 @@ Result<SyntheticOptions> synthetic(const SimOptions &o, double load) {
   s.arrivals = o.arrivals == "printed" ? Arrivals::Printed : Arrivals::MoreWithLoad;
   s.max_gb_per_node = o.memory_per_node;
   s.compile_seconds = o.compile;
+  s.wait_seconds = o.wait;
   return s;
 }
 
@@ -161,7 +162,10 @@ Result<Jobs> jobs_of(const SimOptions &o, const Experiment &e, double load) {
     CKPT_TRY(Trace trace, read_log(o));
     jobs.left_out = trace.left_out;
     jobs.workload = workload_of(std::move(trace), e.classes, e.speeds);
-    for (Job &job : jobs.workload.jobs) job.compile_seconds = static_cast<float>(o.compile);
+    for (Job &job : jobs.workload.jobs) {
+      job.compile_seconds = static_cast<float>(o.compile);
+      job.wait_seconds = static_cast<float>(o.wait);
+    }
   } else {
     CKPT_TRY(SyntheticOptions s, synthetic(o, load));
     jobs.workload = synthetic_workload(s, e.classes[0].nodes, e.classes[1].nodes);

@@ -16,7 +16,7 @@ struct SimOptions {
   std::string swf, gavel, pods, csv, gpu_nodes;
   u64 jobs = 100'000, seed = 1;
   double max_minutes = 1440, min_speedup = 1, max_speedup = 10, memory_per_node = 4;
-  double cost = 25, compile = 0, overestimate = 1, waste_weight = 0.05;
+  double cost = 25, compile = 0, wait = 0, overestimate = 1, waste_weight = 0.05;
   double seconds_per_step = 0.1;
   bool memory_in_bytes = false, whole_last_region = false, free_final_restore = false;
   bool as_json = false;

@@ -76,6 +76,7 @@ inline Workload random_workload(std::mt19937 &chance) {
   o.mix = static_cast<Mix>(chance() % 3);
   o.run_times = static_cast<RunTimes>(chance() % 2);
   o.compile_seconds = static_cast<double>(chance() % 3);
+  o.wait_seconds = static_cast<double>(chance() % 2);
   return synthetic_workload(o, 16, 16);
 }
 

@@ -124,6 +124,15 @@ TEST_CASE("an overestimated cost makes the plan careful") {
         15 * kTicksPerSecond);
 }
 
+TEST_CASE("the time to compile kernels and the wait for queued ones are parts of a move") {
+  Job job{.megabytes = 100, .compile_seconds = 2, .wait_seconds = 30};
+  ResourceClass c{"fast", 8, {{0.01, 5}, {0.02, 5}}};
+  CHECK(real_cost(job, c).checkpoint == 36 * kTicksPerSecond);
+  CHECK(real_cost(job, c).restore == 9 * kTicksPerSecond);
+  Policy careful(PolicyName::Mctb, {.overestimate = 2});
+  CHECK(careful.planned_cost(job, c).checkpoint == 72 * kTicksPerSecond);
+}
+
 TEST_CASE("WMCT runs a whole job in an idle interval, and moves only if that pays") {
   Example e;
   e.busy(1, 0, 10000);

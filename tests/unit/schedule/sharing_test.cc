@@ -21,7 +21,7 @@ using namespace ckpt::schedule;
 
 namespace {
 
-constexpr Ticks kNow = 1'000 * kTicksPerSecond;
+constexpr Ticks kPresent = 1'000 * kTicksPerSecond;
 const Bandwidths kNode = {.core = 10, .cpu = 10, .memory = 20, .link = 10, .copy = 5};
 
 // 100 s alone, of which `memory` are in the stage Memory.
@@ -30,7 +30,7 @@ Sharer sharer(double memory, unsigned cores = 1, bool running = true) {
   return {shares_of_core(task, cores, kNode), {.cores = cores}, 100, running};
 }
 
-struct Scene {
+struct SharedScene {
   std::vector<ResourceClass> classes = {{"c", 2, {{0, 5}, {0, 5}}}};
   std::vector<LiveNode> nodes = {{"n1", 0, 0, {2, 1, 1000}}, {"n2", 0, 0, {2, 1, 1000}}};
   std::vector<LiveJob> jobs;
@@ -51,10 +51,10 @@ struct Scene {
     return j;
   }
   LiveJob &running(LiveJob &j, const std::string &node, Ticks since) {
-    j.running = {.on = 0, .since = kNow - since * kTicksPerSecond, .nodes = {node}};
+    j.running = {.on = 0, .since = kPresent - since * kTicksPerSecond, .nodes = {node}};
     return j;
   }
-  Decisions decide() { return steer(kNow, classes, nodes, jobs, options); }
+  Decisions decide() { return steer(kPresent, classes, nodes, jobs, options); }
 };
 
 // "1 n1, 2 n2"
@@ -100,7 +100,7 @@ TEST_CASE("what a job's own cores cost each other is part of its run time alone"
 }
 
 TEST_CASE("two jobs that need the memory get different nodes, and one that computes joins one") {
-  Scene s;
+  SharedScene s;
   s.sharing(1, 100, 90);
   s.sharing(2, 100, 0);
   s.sharing(3, 100, 90);
@@ -108,7 +108,7 @@ TEST_CASE("two jobs that need the memory get different nodes, and one that compu
 }
 
 TEST_CASE("a job waits for an empty node where it ends earlier there than beside others now") {
-  Scene s;
+  SharedScene s;
   s.running(s.sharing(1, 100, 100), "n1", 0);
   s.running(s.sharing(2, 100, 100), "n2", 90);
   // Beside 1: twice as long. Beside 2: 20 s for its first half.
@@ -122,14 +122,14 @@ TEST_CASE("a job waits for an empty node where it ends earlier there than beside
 TEST_CASE("cores, GPUs and memory of a node are given once") {
   for (Resources needs : {Resources{.cores = 2}, Resources{.cores = 1, .gpus = 1},
                           Resources{.cores = 1, .gpus = 0, .megabytes = 600}}) {
-    Scene s;
+    SharedScene s;
     for (u64 id = 1; id <= 3; id++) s.sharing(id, 100, 0, needs);
     CHECK(starts(s.decide()) == "1 n1, 2 n2");
   }
 }
 
 TEST_CASE("a job without figures, and one on nodes that are not shared, has a whole node") {
-  Scene s;
+  SharedScene s;
   s.whole(1, 100);
   s.sharing(2, 100, 0);
   s.sharing(3, 100, 0);
@@ -137,23 +137,23 @@ TEST_CASE("a job without figures, and one on nodes that are not shared, has a wh
   s.options.shared.clear();
   CHECK(starts(s.decide()) == "1 n1, 2 n2");
   s.options.shared = {kNode};
-  s.nodes[1].busy_until = kNow + 50 * kTicksPerSecond;
+  s.nodes[1].busy_until = kPresent + 50 * kTicksPerSecond;
   CHECK(starts(s.decide()) == "1 n1");
 }
 
 TEST_CASE("no job joins a node that a job without figures has, also if both run there already") {
-  Scene s;
+  SharedScene s;
   s.running(s.whole(1, 100), "n1", 0);
   s.running(s.sharing(2, 100, 0), "n1", 0);
   s.sharing(3, 100, 0, {.cores = 1});
   s.sharing(4, 100, 0, {.cores = 2});
   CHECK(starts(s.decide()) == "3 n2");
-  s.nodes[1].busy_until = kNow + 1'000 * kTicksPerSecond;
+  s.nodes[1].busy_until = kPresent + 1'000 * kTicksPerSecond;
   CHECK(starts(s.decide()) == "");
 }
 
 TEST_CASE("no job joins a shared node if a job before it would then wait for the node") {
-  Scene s;
+  SharedScene s;
   s.running(s.sharing(1, 100, 0), "n1", 0);
   s.running(s.sharing(2, 100, 0), "n2", 0);
   s.whole(3, 100, 2);
@@ -164,7 +164,7 @@ TEST_CASE("no job joins a shared node if a job before it would then wait for the
 }
 
 TEST_CASE("progress is counted with the slowdown") {
-  Scene s;
+  SharedScene s;
   s.options.policy = PolicyName::Mct;  // which moves none
   s.running(s.sharing(1, 100, 100), "n1", 50);
   CHECK(s.decide().progress.empty());
@@ -174,7 +174,7 @@ TEST_CASE("progress is counted with the slowdown") {
   REQUIRE(d.progress.size() == 2);
   CHECK(d.progress[0].done == doctest::Approx(0.25));
   CHECK(d.progress[0].slowdown == doctest::Approx(2));
-  CHECK(d.progress[0].since == kNow);
+  CHECK(d.progress[0].since == kPresent);
   // It was slowed down to a quarter, and now no longer.
   s.jobs.pop_back();
   s.jobs[0].done = 0.5;
@@ -186,18 +186,18 @@ TEST_CASE("progress is counted with the slowdown") {
 }
 
 TEST_CASE("the restore of a job is no progress") {
-  Scene s;
+  SharedScene s;
   s.options.policy = PolicyName::Mct;
   s.running(s.sharing(1, 100, 100), "n1", 2).done = 0.5;
   s.running(s.sharing(2, 100, 100), "n1", 2);
   Decisions d = s.decide();
   REQUIRE(d.progress.size() == 2);
   CHECK(d.progress[0].done == doctest::Approx(0.5));
-  CHECK(d.progress[0].since == kNow + 3 * kTicksPerSecond);
+  CHECK(d.progress[0].since == kPresent + 3 * kTicksPerSecond);
 }
 
 TEST_CASE("a job that is slowed down is moved to an empty node, one of two") {
-  Scene s;
+  SharedScene s;
   s.running(s.sharing(1, 100, 100), "n1", 0);
   s.running(s.sharing(2, 100, 100), "n1", 0);
   // The other one is then alone, whatever else is empty.
@@ -229,7 +229,7 @@ class Run {
 
   void check_decisions_of_earlier_jobs() {
     std::string all = starts(scene_.decide());
-    Scene first = scene_;
+    SharedScene first = scene_;
     while (!first.jobs.empty()) {
       first.jobs.pop_back();
       REQUIRE(all.starts_with(starts(first.decide())));
@@ -339,8 +339,8 @@ class Run {
   }
 
   std::mt19937 chance_;
-  Scene scene_;
-  Ticks now_ = kNow;
+  SharedScene scene_;
+  Ticks now_ = kPresent;
   std::map<u64, double> real_;  // the share of each job that is done
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/history/fit.h"
+#include "tools/schedd/move_costs.h"
 
 #include <doctest/doctest.h>
 
@@ -44,4 +45,41 @@ TEST_CASE("failures, other devices and other storage count for nothing, nor do d
   CHECK(fit_history(events, {}).dumps == 3);
   CHECK(fit_history(events, {.devices = "ocl"}).model.checkpoint.base == 4);
   CHECK(fit_history(events, {.devices = "none", .storage = "nfs4"}).model.checkpoint.base == 8);
+}
+
+TEST_CASE("the worst case of a size is the cost of data that cannot be compressed") {
+  std::vector<json> events;
+  for (double mb : {10.0, 100.0, 1000.0})
+    for (double stored : {0.0, mb / 2}) {
+      events.push_back(line("dump", mb, 1 + 0.01 * mb + 0.1 * stored));
+      events.back()["stored_bytes"] = stored * 1e6;
+      events.push_back(line("restore", mb, 2 + 0.02 * mb));
+    }
+  schedule::CostModel worst = fit_history(events, {}).worst_case();
+  CHECK(worst.checkpoint_seconds(200) == doctest::Approx(1 + 0.11 * 200));
+  CHECK(worst.checkpoint_seconds(200, 30) == doctest::Approx(31 + 0.11 * 200));
+  CHECK(worst.restore_seconds(200, 3) == doctest::Approx(5 + 0.02 * 200));
+}
+
+TEST_CASE("the costs of moves on the nodes of a class") {
+  std::vector<json> events;
+  for (auto [host, seconds] : {std::pair{"n1", 1.0}, {"n1.site.org", 1.0}, {"n2", 5.0}})
+    for (double mb : {10.0, 100.0})
+      for (const char *event : {"dump", "restore"}) {
+        events.push_back(line(event, mb, seconds));
+        events.back()["host"] = host;
+        events.back()["storage"] = "nfs";
+      }
+  events[0]["waited_seconds"] = 0.6;
+  events[1]["compile_seconds"] = 0.3;
+  MoveCosts near = move_costs(events, "", {"n1", "n7"});
+  CHECK(near.model.checkpoint.base < 1.01);
+  CHECK(near.checkpoints == 4);
+  CHECK(near.wait == doctest::Approx(0.15));
+  CHECK(near.compile == doctest::Approx(0.075));
+  // Two events are too few.
+  CHECK(move_costs(events, "nfs", {"n2"}).checkpoints == 6);
+  MoveCosts assumed = move_costs(events, "ext4", {"n1"});
+  CHECK(assumed.checkpoints == 0);
+  CHECK(assumed.model.restore_seconds(1024) == doctest::Approx(13.5));
 }

@@ -170,7 +170,7 @@ TEST_CASE("lists of hosts") {
 
 TEST_CASE("a tag is read as it was written, and other comments are none") {
   for (const char *text :
-       {"ckpt", "ckpt:seconds=60,mb=200,held",
+       {"ckpt", "ckpt:seconds=60,mb=200,held", "ckpt:seconds=60,mb=200,compile=2.5,wait=30,held",
         "ckpt:seconds=60,memory_gb=5.5,host_to_device_gb=1,device_to_host_gb=2,held",
         "ckpt:seconds=60,memory_gb=5,done=0.2500,at=9,slow=1.52",
         "ckpt:seconds=1.5,done=0.2500,placed=5,until=6,leaving=7,planned=2.5,stays"}) {
@@ -185,6 +185,8 @@ TEST_CASE("a tag is read as it was written, and other comments are none") {
   CHECK(error_of(parse_tag("ckpt:done=-1")) == "done=-1 is not a number");
   CHECK(error_of(parse_tag("ckpt:mb=1e300")) == "mb=1e300 is not a number");
   CHECK(error_of(parse_tag("ckpt:mb=nan")) == "mb=nan is not a number");
+  CHECK(error_of(parse_tag("ckpt:compile=-1")) == "compile=-1 is not a number");
+  CHECK(error_of(parse_tag("ckpt:wait=long")) == "wait=long is not a number");
   CHECK(error_of(parse_tag("ckpt:seconds=9,memory_gb=much")) == "memory_gb=much is not a number");
   CHECK(error_of(parse_tag("ckpt:seconds=9,host_to_device_gb=-1")) ==
         "host_to_device_gb=-1 is not a number");

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the move of a job costs on the nodes of a class: fitted to a history's events on these
+// nodes, or to all events if these are few, or else assumed.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "schedule/cost/cost_model.h"
+
+namespace ckpt::tools {
+
+struct MoveCosts {
+  // Of data that cannot be compressed (schedule::worst_case).
+  schedule::CostModel model;
+  // Of a job whose tag does not say it: the seconds for which a checkpoint waits for kernels, and
+  // those in which a restore compiles them.
+  double wait = 0, compile = 0;
+  size_t checkpoints = 0, restores = 0;  // that it is fitted to; none: it is assumed
+};
+
+// `storage`: only images on this file system count; empty: all.
+MoveCosts move_costs(const std::vector<nlohmann::json> &history, const std::string &storage,
+                     const std::set<std::string> &nodes);
+
+}  // namespace ckpt::tools
