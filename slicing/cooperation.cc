@@ -28,7 +28,7 @@ constexpr double kIdle = 0.1;
 
 }  // namespace
 
-void Load::tested(double ns) {
+void DeviceLoad::tested(double ns) {
   if (!(ns > 0)) return;
   bool was_full = window_.size() >= std::max<u32>(settings_.window, 1);
   if (was_full)
@@ -40,7 +40,7 @@ void Load::tested(double ns) {
   lows_ = is_late(percentile(settings_.percentile)) ? 0 : lows_ + 1;
 }
 
-double Load::percentile(double part) const {
+double DeviceLoad::percentile(double part) const {
   std::vector<double> sorted = window_;
   auto rank = static_cast<size_t>(std::ceil(part * static_cast<double>(sorted.size())));
   size_t index = std::clamp<size_t>(rank, 1, sorted.size()) - 1;

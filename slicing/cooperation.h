@@ -35,9 +35,9 @@ struct CooperationSettings {
 
 // Whether the device has other work, from the time that empty kernels take (CM-3, CM-4). The idle
 // time is the shortest so far, as no kernel is faster than on an idle device, but for a few tests.
-class Load {
+class DeviceLoad {
  public:
-  explicit Load(const CooperationSettings &s) : settings_(s) {}
+  explicit DeviceLoad(const CooperationSettings &s) : settings_(s) {}
   void tested(double ns);
   // Whether a test of `ns` shows other work.
   bool is_late(double ns) const { return ns >= idle_ns_ * (1 + settings_.margin); }
@@ -74,7 +74,7 @@ class Cooperation {
 
  private:
   CooperationSettings settings_;
-  Load load_;
+  DeviceLoad load_;
   double used_ns_ = 0;    // of this turn
   double begin_ = 0;      // of the turn
   double due_ = 0;        // when the next turn begins

@@ -162,7 +162,7 @@ TEST_CASE("the guest starts in periodic mode, and R lows in a row make it contin
 
 TEST_CASE("a light load, of which the median does not tell, is a high load") {
   CooperationSettings s;
-  Load load(s);
+  DeviceLoad load(s);
   std::mt19937 random(5);
   int false_lows = 0;
   for (int i = 0; i < 10'000; ++i) {
