@@ -23,7 +23,7 @@ struct CooperationSettings {
   double frames = 60;           // F, per second
   double frame_share = 0.5;     // Tr as a part of 1/F
   double continuous_share = 1;  // N2 as a part of 1/F
-  u32 kernels = 8;              // empty kernels of a load test, one behind the other
+  u32 kernels = 4;              // empty kernels of a load test, one behind the other
   double margin = 4;            // sigma = idle time x (1 + margin)
   u32 window = 32;              // load tests of which the percentile is taken
   double percentile = 0.9;
