@@ -60,8 +60,8 @@ struct Simulation {
   double test() {
     double begin = now;
     std::exponential_distribution<double> lateness(1 / 3e-3);
-    for (u32 i = 1; i < CooperationSettings().kernels; ++i) now = run(2e-5);
-    now = run(2e-5) + 0.15e-3 + (random() % 100 < late ? lateness(random) : 0);
+    for (u32 i = 1; i < CooperationSettings().kernels; ++i) now = run(5e-5);
+    now = run(5e-5) + 0.15e-3 + (random() % 100 < late ? lateness(random) : 0);
     return (now - begin) * 1e9;
   }
 
