@@ -124,6 +124,19 @@ TEST_CASE("the size follows the load, and one slow slice does not change it") {
   CHECK(launches_to_target(size, model, 1 << 20, 8e6) <= 10);
 }
 
+TEST_CASE(
+    "slices that waited for the owner's kernels change neither the size nor what is expected") {
+  SliceSize size;
+  auto model = [](u64 b) { return 1e4 * static_cast<double>(b); };
+  launches_to_target(size, model, 1 << 20, 8e6);
+  for (int i = 0; i < 4; ++i) size.took(size.next(1 << 20), model(size.next(1 << 20)), 8e6);
+  u64 before = size.next(1 << 20);
+  for (int i = 0; i < 100; ++i)  // three of four wait
+    size.took(before, model(before) + (i % 4 == 0 ? 0 : 1e7), 8e6);
+  CHECK(size.next(1 << 20) == before);
+  CHECK(size.expected_ns(before) == doctest::Approx(model(before)));
+}
+
 TEST_CASE("random histories: a size is always between 1 and the grid") {
   std::mt19937_64 random(3);
   SliceSize size;
