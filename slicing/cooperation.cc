@@ -17,24 +17,32 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace ckpt::slicing {
+namespace {
 
-void Load::tested(double ns) {
+// As parts of 1/F: the shortest pause, and from a turn's begin to one behind a frame.
+constexpr double kLeastPause = 0.1, kEarliest = 0.75;
+// The part of the tests that may be faster than the idle time.
+constexpr double kIdle = 0.1;
+
+}  // namespace
+
+void DeviceLoad::tested(double ns) {
   if (!(ns > 0)) return;
-  idle_ns_ = idle_ns_ == 0 ? ns : std::min(idle_ns_, ns);
-  if (window_.size() < std::max<u32>(settings_.window, 1))
-    window_.push_back(ns);
-  else
+  bool was_full = window_.size() >= std::max<u32>(settings_.window, 1);
+  if (was_full)
     window_[next_++ % window_.size()] = ns;
-  lows_ = percentile() < idle_ns_ * (1 + settings_.margin) ? lows_ + 1 : 0;
+  else
+    window_.push_back(ns);
+  double idle = percentile(kIdle);
+  idle_ns_ = was_full ? std::min(idle_ns_, idle) : idle;
+  lows_ = is_late(percentile(settings_.percentile)) ? 0 : lows_ + 1;
 }
 
-double Load::percentile() const {
+double DeviceLoad::percentile(double part) const {
   std::vector<double> sorted = window_;
-  auto rank =
-      static_cast<size_t>(std::ceil(settings_.percentile * static_cast<double>(sorted.size())));
+  auto rank = static_cast<size_t>(std::ceil(part * static_cast<double>(sorted.size())));
   size_t index = std::clamp<size_t>(rank, 1, sorted.size()) - 1;
   std::ranges::nth_element(sorted, sorted.begin() + static_cast<long>(index));
   return sorted[index];
@@ -45,24 +53,24 @@ double Cooperation::slice_ns() const {
   return settings_.period_ns() * share;
 }
 
-bool Cooperation::used(double ns) {
+bool Cooperation::used(double ns, double begin) {
+  if (used_ns_ == 0) begin_ = begin;
   used_ns_ += ns;
   return used_ns_ >= slice_ns() / 2;  // another slice would not fit
 }
 
-double Cooperation::pause_ns() const {
-  constexpr double kLeast = 0.1;  // of 1/F
-  return std::max(settings_.period_ns() - last_ns_, kLeast * settings_.period_ns());
-}
-
-double Cooperation::tested(double ns) {
+double Cooperation::tested(double ns, double now) {
   if (used_ns_ > 0) {
-    last_ns_ = std::exchange(used_ns_, 0);
-    probes_ = 0;
+    due_ = std::max(std::min(begin_, now) + settings_.period_ns(),
+                    now + kLeastPause * settings_.period_ns());
+    used_ns_ = 0, probes_ = 0;
   }
   load_.tested(ns);
-  double left = pause_ns() - probes_++ * probe_ns();
-  return load_.low() ? 0 : std::max(left, probe_ns());
+  bool behind_frame = load_.is_late(ns) && now >= begin_ + kEarliest * settings_.period_ns();
+  if (load_.low() || behind_frame || due_ < now) due_ = now;
+  u32 left = settings_.probes - std::min(settings_.probes, ++probes_);
+  next_test_ = left > 0 && now < due_ ? now + (due_ - now) / (left + 1) : 0;
+  return due_;
 }
 
 }  // namespace ckpt::slicing

@@ -23,7 +23,8 @@ struct CooperationSettings {
   double frames = 60;           // F, per second
   double frame_share = 0.5;     // Tr as a part of 1/F
   double continuous_share = 1;  // N2 as a part of 1/F
-  double margin = 9;            // sigma = idle time x (1 + margin)
+  u32 kernels = 4;              // empty kernels of a load test, one behind the other
+  double margin = 4;            // sigma = idle time x (1 + margin)
   u32 window = 32;              // load tests of which the percentile is taken
   double percentile = 0.9;
   u32 lows = 16;   // R
@@ -32,22 +33,24 @@ struct CooperationSettings {
   double period_ns() const { return 1e9 / frames; }
 };
 
-// Whether the device has other work, from the time that an empty kernel takes (CM-3, CM-4). The
-// idle time is the shortest so far: no kernel is faster than on an idle device.
-class Load {
+// Whether the device has other work, from the time that empty kernels take (CM-3, CM-4). The idle
+// time is the shortest so far, as no kernel is faster than on an idle device, but for a few tests.
+class DeviceLoad {
  public:
-  explicit Load(const CooperationSettings &s) : settings_(s) {}
+  explicit DeviceLoad(const CooperationSettings &s) : settings_(s) {}
   void tested(double ns);
+  // Whether a test of `ns` shows other work.
+  bool is_late(double ns) const { return ns >= idle_ns_ * (1 + settings_.margin); }
   bool low() const { return lows_ >= settings_.lows; }
   double idle_ns() const { return idle_ns_; }
 
  private:
-  double percentile() const;
+  double percentile(double part) const;
 
   CooperationSettings settings_;
   std::vector<double> window_;  // a ring; `next_` is the oldest
   size_t next_ = 0;
-  double idle_ns_ = 0;
+  double idle_ns_ = 0;  // 0: there were no tests
   u32 lows_ = 0;
 };
 
@@ -59,23 +62,24 @@ class Cooperation {
   double slice_ns() const;
   // Whether work of `ns` may still start in this turn; if not, the turn is over.
   bool fits(double ns) const { return used_ns_ == 0 || used_ns_ + ns <= slice_ns(); }
-  // The guest's work has used the device for `ns`. True: the turn is over, so the load is tested.
-  bool used(double ns);
-  // An empty kernel took `ns`. Returns the time until the next turn.
-  double tested(double ns);
-  // Whether the load is to be tested again before that, and after what time.
-  bool tests_again() const { return probes_ < settings_.probes && !load_.low(); }
-  double probe_ns() const { return pause_ns() / std::max<u32>(settings_.probes, 1); }
+  // The guest's work uses the device for `ns` from `begin` on, by any clock in nanoseconds. True:
+  // the turn is over, so the load is tested.
+  bool used(double ns, double begin);
+  // The empty kernels of a test took `ns` until `now`. Returns the time of the next turn.
+  double tested(double ns, double now);
+  // Whether the load is to be tested again before that, and when.
+  bool tests_again() const { return next_test_ > 0; }
+  double next_test() const { return next_test_; }
   bool continuous() const { return load_.low(); }
 
  private:
-  double pause_ns() const;
-
   CooperationSettings settings_;
-  Load load_;
-  double used_ns_ = 0;  // of this turn
-  double last_ns_ = 0;  // of the turn that has ended
-  u32 probes_ = 0;      // load tests since the turn ended
+  DeviceLoad load_;
+  double used_ns_ = 0;    // of this turn
+  double begin_ = 0;      // of the turn
+  double due_ = 0;        // when the next turn begins
+  u32 probes_ = 0;        // load tests since the turn ended
+  double next_test_ = 0;  // 0: none before the next turn
 };
 
 }  // namespace ckpt::slicing

@@ -21,6 +21,7 @@ void set(Settings &s, std::string_view name, std::string_view value) {
   if (name == "fps") c.frames = number(value, 0.1, 1000);
   if (name == "frame") c.frame_share = number(value, 0, 0.95);
   if (name == "continuous") c.continuous_share = number(value, 0.05, 100);
+  if (name == "kernels") c.kernels = static_cast<u32>(number(value, 1, 1000));
   if (name == "margin") c.margin = number(value, 0, 1000);
   if (name == "window") c.window = static_cast<u32>(number(value, 1, 1000));
   if (name == "percentile") c.percentile = number(value, 0, 1);

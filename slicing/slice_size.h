@@ -4,6 +4,8 @@
 // docs/PAPERS.md finds it by hand). It only keeps state, and knows no clock and no kernel.
 #pragma once
 
+#include <array>
+
 #include "common/base/bytes.h"
 
 namespace ckpt::slicing {
@@ -12,16 +14,22 @@ class SliceSize {
  public:
   // Blocks of the next slice of a grid of `grid` blocks.
   u64 next(u64 grid) const;
-  // A slice of `blocks` blocks took `ns`; a slice should take `target_ns`.
+  // A slice of `blocks` blocks took `ns`, with what it waited for the owner's kernels; a slice
+  // should take `target_ns`.
   void took(u64 blocks, double ns, double target_ns);
   // The time that `blocks` blocks are expected to take; 0: not known yet.
-  double expected_ns(u64 blocks) const { return ns_per_block_ * static_cast<double>(blocks); }
+  double expected_ns(u64 blocks) const;
 
  private:
-  u64 blocks_ = 0;          // 0: nothing was measured
-  bool settled_ = false;    // the last slice was within the tolerance
-  double last_factor_ = 1;  // by which the one before should have been larger
-  double ns_per_block_ = 0;
+  double change(double factor);
+
+  u64 blocks_ = 0;        // 0: nothing was measured
+  bool settled_ = false;  // a slice was within the tolerance
+  // What the last slices in a row all ask for, once settled.
+  int in_a_row_ = 0;
+  double common_ = 1;
+  std::array<double, 4> ns_per_block_{};  // of the last slices
+  size_t oldest_ = 0;
 };
 
 }  // namespace ckpt::slicing

@@ -38,7 +38,7 @@ namespace {
 using enum SpirvOp;
 
 constexpr u64 kLow = 0xffffffff;
-constexpr u32 kInput = 1, kBuiltInDecoration = 11;
+constexpr u32 kBuiltInDecoration = 11;
 constexpr size_t kMostWords = 0xffff;  // of an instruction
 
 using Vector = std::array<u64, 3>;

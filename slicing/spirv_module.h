@@ -82,6 +82,8 @@ enum class SpirvOp : u16 {
   MemberDecorateString = 5633,
 };
 
+inline constexpr u32 kInput = 1;  // storage class of the built-in variables
+
 struct SpirvInstruction {
   SpirvOp op{};
   std::span<const u32> words;  // the first has the code and the number of words; never empty

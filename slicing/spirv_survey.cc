@@ -13,7 +13,7 @@ using enum SpirvOp;
 
 constexpr u32 kPhysical64 = 2, kDeviceEnqueue = 19;           // addressing model, capability
 constexpr u32 kBuiltIn = 11, kVolatile = 21, kCoherent = 23;  // decorations
-constexpr u32 kInput = 1, kCrossWorkgroup = 5;                // storage classes
+constexpr u32 kCrossWorkgroup = 5;                            // storage class
 constexpr u32 kVolatileAccess = 1;                            // memory operands
 constexpr u32 kGlobalFence = 0x200;                           // memory semantics: CrossWorkgroup
 

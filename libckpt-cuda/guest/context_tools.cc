@@ -47,12 +47,13 @@ class ContextTools {
     return made_stream(side_[n]);
   }
 
-  double time_empty_kernel() {
+  double time_empty_kernels() {
     std::lock_guard lock(test_mutex_);
     if (!prepare_test()) return 0;
     auto begin = std::chrono::steady_clock::now();
-    CUresult e =
-        driver().cuLaunchKernel(empty_, 1, 1, 1, 1, 1, 1, 0, test_stream_, nullptr, nullptr);
+    CUresult e = CUDA_SUCCESS;
+    for (u32 i = 0; i < slicing::settings().cooperation.kernels && e == CUDA_SUCCESS; ++i)
+      e = driver().cuLaunchKernel(empty_, 1, 1, 1, 1, 1, 1, 0, test_stream_, nullptr, nullptr);
     if (e == CUDA_SUCCESS) e = driver().cuStreamSynchronize(test_stream_);
     std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
     return e == CUDA_SUCCESS ? taken.count() : 0;
@@ -104,6 +105,6 @@ PooledEvent::~PooledEvent() {
 }
 
 CUstream side_stream(ContextTools &tools, int n) { return tools.side_stream(n); }
-double time_empty_kernel(ContextTools &tools) { return tools.time_empty_kernel(); }
+double time_empty_kernels(ContextTools &tools) { return tools.time_empty_kernels(); }
 
 }  // namespace ckpt::cuda::guest

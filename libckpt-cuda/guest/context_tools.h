@@ -30,7 +30,8 @@ class PooledEvent {
 // A stream that waits for no other; the n-th of three. Null: it cannot be made.
 CUstream side_stream(ContextTools &tools, int n);
 
-// The time that an empty kernel takes now, in nanoseconds; 0: it could not be run.
-double time_empty_kernel(ContextTools &tools);
+// The time that the empty kernels of a load test take now, in nanoseconds; 0: they could not be
+// run.
+double time_empty_kernels(ContextTools &tools);
 
 }  // namespace ckpt::cuda::guest

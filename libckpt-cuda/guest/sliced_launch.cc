@@ -86,7 +86,7 @@ class SlicedLaunch {
     if (is_time_to_measure()) return run();
     await_turn();
     CKPT_CU(launch(everything(), request_.stream));
-    if (!turn_used(expected_ns(blocks_))) return CUDA_SUCCESS;
+    if (!turn_used(expected_ns(blocks_), Work::Given)) return CUDA_SUCCESS;
     if (start() != CUDA_SUCCESS) return CUDA_SUCCESS;
     if (wait_for(*start_) == Wait::Failed) return error_;
     end_turn(tools_);
@@ -195,7 +195,7 @@ class SlicedLaunch {
       std::lock_guard lock(kernel_.mutex);
       kernel_.size.took(flight.blocks, ns, target_ns());
     }
-    turn_over_ |= turn_used(ns);
+    turn_over_ |= turn_used(ns, Work::Ended);
   }
 
   Wait wait_for(const PooledEvent &end) {
@@ -252,7 +252,7 @@ class SlicedLaunch {
   CUresult finish() {
     log::debug("kernel {}: {} blocks in {} slices", kernel_.facts.name, blocks_, slices_);
     if (!measured_)
-      for (const Flight &f : flights_) turn_over_ |= turn_used(expected_ns(f.blocks));
+      for (const Flight &f : flights_) turn_over_ |= turn_used(expected_ns(f.blocks), Work::Given);
     if (!turn_over_ && !measured_) return CUDA_SUCCESS;
     while (!flights_.empty())
       if (Wait w = settle_oldest(); w != Wait::Done)

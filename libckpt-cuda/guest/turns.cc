@@ -25,9 +25,13 @@ Turns &turns() {
   return *kTurns;
 }
 
-Clock::time_point after(double ns) {
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
+}
+
+Clock::time_point time_of(double ns) {
   std::chrono::duration<double, std::nano> time(ns);
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
+  return Clock::time_point(std::chrono::duration_cast<Clock::duration>(time));
 }
 
 // Outside of the gate, so that a checkpoint need not wait.
@@ -38,20 +42,20 @@ void sleep_until(Clock::time_point time) {
   });
 }
 
-// Returns after the time in which there is no test. False: there is none before the next turn.
+// Returns when the next test is due. False: there is none before the next turn.
 bool test_load(ContextTools &tools, const char *what) {
-  double taken = time_empty_kernel(tools);
+  double taken = time_empty_kernels(tools);
   Clock::time_point again;
   {
     std::lock_guard lock(turns().mutex);
     slicing::Cooperation &c = turns().cooperation;
     bool before = c.continuous();
-    log::debug("{}: {}, the empty kernel took {:.3f} ms", what, before ? "continuous" : "periodic",
+    log::debug("{}: {}, the empty kernels took {:.3f} ms", what, before ? "continuous" : "periodic",
                taken / 1e6);
-    turns().next = after(c.tested(taken));
+    turns().next = time_of(c.tested(taken, now_ns()));
     if (before != c.continuous()) log::info("guest: {} mode", before ? "periodic" : "continuous");
     if (!c.tests_again()) return false;
-    again = after(c.probe_ns());
+    again = time_of(c.next_test());
   }
   sleep_until(again);
   return true;
@@ -72,10 +76,10 @@ bool turn_has_room(double ns) {
   return turns().cooperation.fits(ns);
 }
 
-bool turn_used(double ns) {
+bool turn_used(double ns, Work work) {
   if (!slicing::settings().guest) return false;
   std::lock_guard lock(turns().mutex);
-  return turns().cooperation.used(ns);
+  return turns().cooperation.used(ns, now_ns() - (work == Work::Ended ? ns : 0));
 }
 
 void end_turn(ContextTools &tools) {

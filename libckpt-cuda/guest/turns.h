@@ -11,8 +11,9 @@ namespace ckpt::cuda::guest {
 double target_ns();
 // Whether work of `ns` may start in this turn. Without --guest always.
 bool turn_has_room(double ns);
-// Work of `ns` was given to the device. True: the turn is over.
-bool turn_used(double ns);
+// Work of `ns` was given to the device, or has ended there. True: the turn is over.
+enum class Work : u8 { Given, Ended };
+bool turn_used(double ns, Work work);
 // Tests the load and, if it is high, waits. The caller's own work on the device is done, and the
 // caller is inside the gate; a checkpoint may take place while it waits.
 void end_turn(ContextTools &tools);

@@ -20,8 +20,8 @@ constexpr const char *kVariable = "CKPT_SLICES";
 constexpr const char *kMemoryVariable = "CKPT_WHOLE_KERNELS";
 // Of a client of CUDA's MPS server: 1 is below normal (Multi-Process Service, section 4.2.8).
 constexpr const char *kMpsPriority = "CUDA_MPS_CLIENT_PRIORITY";
-constexpr std::string_view kTunable[] = {"frame",      "continuous", "margin", "window",
-                                         "percentile", "lows",       "probes", "patience"};
+constexpr std::string_view kTunable[] = {"frame",      "continuous", "kernels", "margin",  "window",
+                                         "percentile", "lows",       "probes",  "patience"};
 
 bool is_number(std::string_view text) {
   double value = 0;

@@ -7,6 +7,7 @@
 #include "libckpt-ocl/client/command/command.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/entry/launch.h"
+#include "slicing/settings.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -56,22 +57,33 @@ EmptyKernel &empty_kernel_for(const Queue &q) {
   return kAll->back();
 }
 
-// From the launch to the end, by the driver's clock.
-double time_kernel(EmptyKernel &e) {
-  if (!e.queue || !e.kernel) return 0;
+Ref<Event> launch(EmptyKernel &e) {
   Command c(*e.queue, CL_COMMAND_NDRANGE_KERNEL, nullptr);
   Ref<Event> end(&c.event());
   constexpr Sizes kOne{1, 1, 1};
-  if (send_launch(c, *e.kernel, {}, {1, {}, kOne, kOne}) != CL_SUCCESS) return 0;
-  bool ran = wait(*end) == CL_COMPLETE && end->ended > end->queued;
-  return ran ? static_cast<double>(end->ended - end->queued) : 0;
+  return send_launch(c, *e.kernel, {}, {1, {}, kOne, kOne}) == CL_SUCCESS ? end : Ref<Event>();
+}
+
+// From the first launch to the last end, by the driver's clock.
+double time_kernels(EmptyKernel &e) {
+  if (!e.queue || !e.kernel) return 0;
+  Ref<Event> first, last;
+  for (u32 i = 0; i < slicing::settings().cooperation.kernels; ++i) {
+    last = launch(e);
+    if (!last) return 0;
+    if (!first) first = last;
+  }
+  bool ran =
+      wait(*first) == CL_COMPLETE && wait(*last) == CL_COMPLETE && last->ended > first->queued;
+  return ran ? static_cast<double>(last->ended - first->queued) : 0;
 }
 
 }  // namespace
 
 double time_empty_kernels(const std::vector<Ref<Queue>> &queues) {
   double longest = 0;
-  for (const Ref<Queue> &q : queues) longest = std::max(longest, time_kernel(empty_kernel_for(*q)));
+  for (const Ref<Queue> &q : queues)
+    longest = std::max(longest, time_kernels(empty_kernel_for(*q)));
   return longest;
 }
 

@@ -20,6 +20,7 @@
 namespace ckpt::ocl {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using slicing::settings;
 
 // Of the thread that ends the turns: its commands are none of the guest's.
@@ -45,7 +46,7 @@ class Turns {
     std::lock_guard lock(mutex_);
     auto same = [&](const Ref<Queue> &x) { return x.get() == &q; };
     if (std::ranges::none_of(queues_, same)) queues_.emplace_back(&q);
-    if (cooperation_.used(static_cast<double>(ns)) && !over_) end();
+    if (cooperation_.used(static_cast<double>(ns), now_ns()) && !over_) end();
   }
 
  private:
@@ -69,23 +70,28 @@ class Turns {
         queues.swap(queues_);
       }
       Wait wait = test(queues, "turn");
-      for (; wait.tests_again; wait = test(queues, "test in the pause")) sleep(wait.ns);
+      for (; wait.tests_again; wait = test(queues, "test in the pause")) sleep_until(wait.until);
       queues.clear();
-      sleep(wait.ns);
+      sleep_until(wait.until);
       ApiCall call;
       over_ = false;
       link().wake_waiters();
     }
   }
 
-  static void sleep(double ns) {
-    std::this_thread::sleep_for(std::chrono::duration<double, std::nano>(ns));
+  static double now_ns() {
+    return std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
+  }
+  static void sleep_until(double ns) {
+    std::chrono::duration<double, std::nano> time(ns);
+    std::this_thread::sleep_until(
+        Clock::time_point(std::chrono::duration_cast<Clock::duration>(time)));
   }
 
-  // Until the next test or, without one, until the next turn.
+  // For the next test or, without one, for the next turn.
   struct Wait {
     bool tests_again;
-    double ns;
+    double until;
   };
   Wait test(const std::vector<Ref<Queue>> &queues, const char *what) {
     ApiCall call;
@@ -94,13 +100,13 @@ class Turns {
     double taken = time_empty_kernels(queues);
     std::lock_guard lock(mutex_);
     bool before = cooperation_.continuous();
-    double pause = cooperation_.tested(taken);
-    log::debug("{}: {}, the empty kernel took {:.3f} ms", what, before ? "continuous" : "periodic",
+    double turn = cooperation_.tested(taken, now_ns());
+    log::debug("{}: {}, the empty kernels took {:.3f} ms", what, before ? "continuous" : "periodic",
                taken / 1e6);
     if (before != cooperation_.continuous())
       log::info("guest: {} mode", before ? "periodic" : "continuous");
-    if (cooperation_.tests_again()) return {true, cooperation_.probe_ns()};
-    return {false, pause};
+    if (cooperation_.tests_again()) return {true, cooperation_.next_test()};
+    return {false, turn};
   }
 
   std::mutex mutex_;

@@ -2,7 +2,8 @@
 //
 // A barrier across the grid that is made by hand: it needs all blocks on the device at once, as no
 // program may assume without a cooperative launch, and as some do. Prints how long each launch took.
-// barrier_by_hand graph: the launches are those of one graph.
+// barrier_by_hand [graph|managed|mapped]: the launches are those of one graph; the counter and the
+// result are in managed memory, or in memory of the host.
 #include <chrono>
 #include <cstring>
 
@@ -29,13 +30,20 @@ void run_in_graph(volatile unsigned *count, int *out, int blocks) {
   CUDA(cudaStreamSynchronize(s));
 }
 
+template <class T>
+cudaError_t allocate(const char *kind, T **to, size_t size) {
+  if (std::strcmp(kind, "managed") == 0) return cudaMallocManaged(to, size);
+  return std::strcmp(kind, "mapped") == 0 ? cudaMallocHost(to, size) : cudaMalloc(to, size);
+}
+
 int main(int argc, char **argv) {
   const int blocks = 2;  // as many as the software device can run at once
-  const bool in_graph = argc > 1 && std::strcmp(argv[1], "graph") == 0;
+  const char *kind = argc > 1 ? argv[1] : "";
+  const bool in_graph = std::strcmp(kind, "graph") == 0;
   unsigned *count;
   int *out;
-  CUDA(cudaMalloc(&count, sizeof(unsigned)));
-  CUDA(cudaMalloc(&out, blocks * sizeof(int)));
+  CUDA(allocate(kind, &count, sizeof(unsigned)));
+  CUDA(allocate(kind, &out, blocks * sizeof(int)));
   CUDA(cudaMemset(count, 0, sizeof(unsigned)));
   CUDA(cudaMemset(out, 0, blocks * sizeof(int)));
   CUDA(cudaDeviceSynchronize());
