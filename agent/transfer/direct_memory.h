@@ -73,7 +73,7 @@ class DirectMemory {
 
   const u64 bytes_;
   std::vector<Pages> pages_;  // of each piece
-  u64 next_ = 0;  // the first byte that was never taken
+  u64 next_ = 0;              // the first byte that was never taken
   std::vector<Place> given_;
   void *reserved_ = nullptr;  // the addresses, which begin before base_
   std::byte *base_ = nullptr;
