@@ -38,7 +38,7 @@ Result<UniqueFd> sealed_file(u64 bytes) {
 
 }  // namespace
 
-DirectMemory::DirectMemory(u64 bytes) : bytes_(with_waste(bytes)) {}
+DirectMemory::DirectMemory(u64 bytes) : bytes_(with_waste(bytes)), pages_(pieces()) {}
 
 Result<OwnFd> DirectMemory::make_file() {
   CKPT_TRY(OwnFd fd, OwnFd::make([this] { return sealed_file(bytes_); }));
@@ -68,6 +68,7 @@ void DirectMemory::unmap() {
   if (reserved_ != nullptr) ::munmap(reserved_, bytes_ + kHugePageBytes);
   reserved_ = nullptr;
   base_ = nullptr;
+  std::ranges::replace(pages_, Pages::Mapped, Pages::InFile);
 }
 
 std::span<std::byte> DirectMemory::piece(u64 number) const {
@@ -75,7 +76,13 @@ std::span<std::byte> DirectMemory::piece(u64 number) const {
   return {base_ + begin, std::min(kPieceBytes, bytes_ - begin)};
 }
 
-Result<> DirectMemory::populate(u64 number) const { return ckpt::populate(piece(number)); }
+Result<> DirectMemory::populate(u64 number) {
+  Pages &pages = pages_[number];
+  if (pages == Pages::Mapped) return {};
+  CKPT_CHECK(pages == Pages::InFile ? map_pages(piece(number)) : ckpt::populate(piece(number)));
+  pages = Pages::Mapped;
+  return {};
+}
 
 std::optional<DirectMemory::Place> DirectMemory::take(u64 wanted) {
   if (std::optional<Place> again = take_given(wanted)) return again;

@@ -51,9 +51,9 @@ class DirectMemory {
   std::span<std::byte> piece(u64 number) const;
   static u64 piece_of(u64 offset) { return offset / kPieceBytes; }
 
-  // Allocates the pages of a piece; existing pages keep their contents. From any thread. Fails if
-  // memory is short.
-  Result<> populate(u64 number) const;
+  // Allocates the pages of a piece; existing pages keep their contents. From any thread, but not
+  // from two for one piece. Fails if memory is short.
+  Result<> populate(u64 number);
 
   struct Place {
     u64 at = 0;
@@ -69,8 +69,11 @@ class DirectMemory {
  private:
   std::optional<Place> take_given(u64 wanted);
 
+  enum class Pages : u8 { Missing, InFile, Mapped };
+
   const u64 bytes_;
-  u64 next_ = 0;  // the first byte that was never taken
+  std::vector<Pages> pages_;  // of each piece
+  u64 next_ = 0;              // the first byte that was never taken
   std::vector<Place> given_;
   void *reserved_ = nullptr;  // the addresses, which begin before base_
   std::byte *base_ = nullptr;

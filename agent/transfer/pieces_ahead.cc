@@ -96,7 +96,7 @@ bool PiecesAhead::ready(u64 piece) {
   return pieces_[piece] != State::Waiting;
 }
 
-void populate_first(const DirectMemory &memory, u64 bytes) {
+void populate_first(DirectMemory &memory, u64 bytes) {
   u64 pieces = std::min(memory.pieces(), bytes / DirectMemory::kPieceBytes);
   std::atomic<u64> next = 0;
   run_parallel(wanted_threads(), [&](unsigned) {

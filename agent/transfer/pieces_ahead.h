@@ -53,6 +53,6 @@ class PiecesAhead {
 
 // Allocates the pages of the first `bytes` bytes, on all cores. A shortage of memory is not an
 // error here.
-void populate_first(const DirectMemory &memory, u64 bytes);
+void populate_first(DirectMemory &memory, u64 bytes);
 
 }  // namespace ckpt::agent

@@ -31,6 +31,10 @@ void make_huge(std::span<std::byte> memory) {
 
 Result<> populate(std::span<std::byte> memory) {
   if (std::span<std::byte> part = aligned_part(memory); !part.empty()) make_huge(part);
+  return map_pages(memory);
+}
+
+Result<> map_pages(std::span<std::byte> memory) {
   if (::madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
     return {};
   return fail_errno("cannot get {} MiB of host memory", memory.size() >> 20);

@@ -24,5 +24,9 @@ inline constexpr size_t kHugePageBytes = 2u << 20;
 // written. From any thread. Fails if memory is short. Where the kernel has no huge page, the pages
 // are small; before Linux 5.14, it allocates none.
 Result<> populate(std::span<std::byte> memory);
+// The same for pages that exist, which only need to be mapped. MADV_COLLAPSE first waits until each
+// core has emptied its lists of pages (lru_add_drain_all() in mm/khugepaged.c), which takes long
+// while all cores copy.
+Result<> map_pages(std::span<std::byte> memory);
 
 }  // namespace ckpt

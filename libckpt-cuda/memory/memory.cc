@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/log.h"
+#include "libckpt-cuda/memory/unmap_ranges.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -303,31 +304,24 @@ std::vector<Contents> Memory::contents() const {
   return all;
 }
 
-// Adjacent blocks of one window are unmapped by one call: cuMemUnmap takes a range of several
-// mappings, but of one reservation.
-void Memory::unmap_ranges() {
-  u64 begin = 0, end = 0;
-  for (auto &[base, b] : blocks_) {
-    if (!b->mapped) continue;
-    if (base != end || addresses_.window_of(base) != addresses_.window_of(begin)) {
-      unmap_range(begin, end);
-      begin = base;
-    }
-    end = base + b->bytes;
-  }
-  unmap_range(begin, end);
-}
-
 // A failure is left to unmap(), block by block.
 void Memory::unmap_range(u64 begin, u64 end) {
-  if (end == begin || driver().cuMemUnmap(begin, end - begin) != CUDA_SUCCESS) return;
+  if (driver().cuMemUnmap(begin, end - begin) != CUDA_SUCCESS) return;
   for (auto it = blocks_.lower_bound(begin); it != blocks_.end() && it->first < end; ++it)
     it->second->mapped = false;
 }
 
+void Memory::unmap_adjacent() {
+  std::vector<AddressRange> mapped;
+  for (auto &[base, b] : blocks_)
+    if (b->mapped) mapped.push_back({base, base + b->bytes});
+  auto window_of = [this](u64 at) { return addresses_.window_of(at); };
+  for (const AddressRange &r : unmap_ranges(mapped, window_of)) unmap_range(r.begin, r.end);
+}
+
 Result<> Memory::unmap_all() {
   std::lock_guard lock(mutex_);
-  unmap_ranges();
+  unmap_adjacent();
   for (auto it = blocks_.begin(); it != blocks_.end();) {
     Block &b = *it++->second;
     if (CUresult e = unmap(b); e != CUDA_SUCCESS)

@@ -147,7 +147,7 @@ class Memory {
   bool drop_kept_blocks();
   bool has_other_spare(const Block &block);
   void set_largest_free(Block &block, u64 largest);
-  void unmap_ranges();
+  void unmap_adjacent();
   void unmap_range(u64 begin, u64 end);
 
   mutable std::mutex mutex_;

@@ -3,14 +3,17 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <thread>
 
 namespace ckpt::softcuda::driver {
 namespace {
 
 constexpr int kDefaultVersion = 13000;
+constexpr std::chrono::milliseconds kLatePause{10};
 
 struct Branch {
   int branch, version;
@@ -68,6 +71,8 @@ Fault fault_at(const char *call) {
   const char *file = std::getenv("CKPT_SOFTCUDA_FAULTS");
   if (file == nullptr || *file == '\0') return {};
   std::string effect = ordered_effect(file, call);
+  for (; effect == "late"; effect = ordered_effect(file, call))
+    std::this_thread::sleep_for(kLatePause);
   if (effect == "hang") hang();
   if (effect == "crash") crash();
   if (effect == "nothing") return {true, CUDA_SUCCESS};

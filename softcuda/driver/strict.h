@@ -21,8 +21,8 @@ int driver_version();
 inline constexpr int kFirstVersionWithMaps = 13000;
 
 // The file of CKPT_SOFTCUDA_FAULTS has lines such as "cuMemUnmap 999". It is read at each call that
-// can fail so, and a test can write it while the program runs. The effects `hang` and `crash` take
-// place in here.
+// can fail so, and a test can write it while the program runs. The effects `hang`, `late` and
+// `crash` take place in here.
 struct Fault {
   bool nothing = false;           // the call returns success without its effect
   CUresult error = CUDA_SUCCESS;  // another value: the call returns it

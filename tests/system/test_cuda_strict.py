@@ -296,6 +296,20 @@ def test_a_call_that_hangs_before_the_devices_are_left_is_given_up(cuda, order, 
     assert job.lines[-2:] == expected
 
 
+def test_a_lock_that_succeeds_after_its_deadline_does_not_stay(cuda, order):  # noqa: F811
+    """No later call would unlock the driver, and every call of the program would wait for that."""
+    cuda.ckpt.env["CKPT_CUDA_DRIVER_TIMEOUT"] = "1"
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    order("cuCheckpointProcessLock late")
+    r = cuda.suspend(job)
+    assert r.returncode == 1 and "has not returned within 1 s" in r.stderr, r.stderr
+    order()
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
 def test_objects_are_made_while_the_devices_are_being_left(cuda, order):  # noqa: F811
     """Device memory is gone already while Lock takes its time. A call that names an address of it must wait."""
     cuda.ckpt.env["CKPT_CUDA_DRIVER_TIMEOUT"] = "1"
@@ -324,10 +338,20 @@ def test_a_restore_that_hangs_is_reported_as_lost(cuda, order):  # noqa: F811
     assert "has lost its devices" in job.error_text
 
 
-def test_a_driver_that_crashes_ends_the_program_and_leaves_no_image(cuda, order):  # noqa: F811
+@pytest.mark.parametrize("call", ["Lock", "Checkpoint"])
+def test_a_driver_that_crashes_ends_the_program_and_leaves_no_image(cuda, order, call):  # noqa: F811
     job = cuda.start(6)
-    order("cuCheckpointProcessCheckpoint crash")
+    order(f"cuCheckpointProcess{call} crash")
     cuda.ckpt.dump_refused(job.pid, "image")
+    assert job.wait() == -signal.SIGSEGV
+
+
+def test_a_restore_that_crashes_ends_the_program_and_the_tool(cuda, order):  # noqa: F811
+    job = cuda.start(6)
+    assert cuda.suspend(job).returncode == 0
+    order("cuCheckpointProcessRestore crash")
+    r = cuda.resume(job)
+    assert r.returncode == 1 and r.stderr, r.stderr
     assert job.wait() == -signal.SIGSEGV
 
 

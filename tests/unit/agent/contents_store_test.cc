@@ -2,9 +2,11 @@
 #include "agent/transfer/store_io.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -177,6 +179,27 @@ TEST_CASE("zeros take no memory in places") {
   CHECK(store->direct()->next_piece() == 1);
   StoreSource source(*store, s, "cuda/");
   CHECK(load_places(source, "mem-1", zeros.size()) == zeros);
+}
+
+TEST_CASE("pieces keep their contents when their file is mapped again, and have their pages then") {
+  DirectMemory memory(2 * DirectMemory::kPieceBytes);
+  Result<OwnFd> file = memory.make_file();
+  REQUIRE(file);
+  REQUIRE(memory.populate(0));
+  std::ranges::fill(memory.piece(0), std::byte{7});
+  for (int mapped = 0; mapped < 2; mapped++) {
+    REQUIRE(memory.map(file->get()));
+    REQUIRE(memory.populate(0));
+    REQUIRE(memory.populate(0));
+    constexpr u64 kPage = 4096;
+    u64 number = reinterpret_cast<u64>(memory.piece(0).data()) / kPage;
+    std::vector<u64> pages(DirectMemory::kPieceBytes / kPage);
+    UniqueFd maps(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+    REQUIRE(::pread(maps.get(), pages.data(), pages.size() * 8, static_cast<off_t>(number * 8)) ==
+            static_cast<ssize_t>(pages.size() * 8));
+    CHECK(std::ranges::all_of(pages, [](u64 page) { return (page >> 63) == 1; }));
+    CHECK(std::ranges::all_of(memory.piece(0), [](std::byte b) { return b == std::byte{7}; }));
+  }
 }
 
 TEST_CASE("the memory for places cannot change its size, and a limit on files leaves slots") {
