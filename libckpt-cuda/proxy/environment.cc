@@ -26,14 +26,14 @@ std::string find_library(const std::string &file) {
   return first_existing({own_folder() / file, installed_libdir() / "cuda" / file});
 }
 
-// The software device has a broker, a runtime and an NVML of its own: in the build folder each in a
-// folder beside the driver's, where installed all in the driver's.
+// The software device has a broker, a runtime, an NVML and an NVRTC of its own: in the build folder
+// each in a folder beside the driver's, where installed all in the driver's.
 void add_software_device(const fs::path &driver, json &out, std::string &folders) {
   fs::path here = driver.parent_path(), room = here.parent_path();
   std::error_code ec;
   if (fs::exists(room / "ckpt-softcuda-broker", ec)) {
     out["set"]["CKPT_SOFTCUDA_BROKER"] = (room / "ckpt-softcuda-broker").string();
-    folders += ":" + (room / "runtime").string() + ":" + (room / "nvml").string();
+    for (const char *part : {"runtime", "nvml", "nvrtc"}) folders += ":" + (room / part).string();
   } else {
     out["set"]["CKPT_SOFTCUDA_BROKER"] = (own_folder() / "ckpt-softcuda-broker").string();
     folders += ":" + here.string();

@@ -57,12 +57,25 @@ def for_570(tmp_path_factory):
     return compile
 
 
+def copy_tools(to):
+    """What tests/gpu/pack takes from the build folder. The software device is not beside it, as in the archive."""
+    for pattern in "tools/ckpt*", "libckpt/*.so*", "libckpt-ocl/ckpt-ocl-proxy", "libckpt-ocl/*.so", "libckpt-ocl/vendors/*", \
+            "libckpt-cuda/ckpt-cuda-proxy", "libckpt-cuda/*.so*":
+        for file in filter(pathlib.Path.is_file, BUILD.glob(pattern)):
+            target = to / file.relative_to(BUILD)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                target.hardlink_to(file)
+            except OSError:  # another file system
+                shutil.copy2(file, target)
+
+
 @pytest.fixture
 def pack(ckpt, make, probe, tmp_path):  # noqa: F811
     """pack(options…): runs a folder like that of tests/gpu/pack, with few programs; returns exit code, rows, text."""
     programs = tmp_path / "programs" / "580"
     programs.mkdir(parents=True)
-    (tmp_path / "build").symlink_to(BUILD)
+    copy_tools(tmp_path / "build")
     (programs / "probe").symlink_to(probe)
     (programs / "steps-shared").symlink_to(make("steps.cu"))
     for name in "job.py", "speed.py", "train.py", "opencl.py":

@@ -30,7 +30,7 @@ LEFT_OUT = {name: why for why, names in {
     "it runs until there is a file": ["mapping.cu", "objects.cu", "queue.cu"],
     "it needs arguments, files or other programs": ["future.cc", "hold.cu", "late.cc", "moved.cu", "tenant.cu", "tenants.cu"],
     "it is for devices of other nodes, or fails on the software device without slices, too":
-        ["driver.cc", "nvrtc.cc", "remote_graph_rules.cu", "remote_opaque.cu"],
+        ["driver.cc", "remote_graph_rules.cu", "remote_opaque.cu"],
     "it launches no kernel": ["counted.cu", "nvml.cc", "rdma.cc", "ways.cc"],
     "it is a library": ["plugin.cu"],
 }.items() for name in names}
