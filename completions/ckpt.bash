@@ -148,7 +148,7 @@ _ckpt_run() {
     --keep) _ckpt_words '2 3 7' ;;
     --priority) _ckpt_words '0 1 10' ;;
     --fps) _ckpt_words '30 60 144' ;;
-    --slice) _ckpt_words 'auto 64 5ms 20ms' ;;
+    --slice) _ckpt_words 'auto 64 25% 5ms 20ms' ;;
     --guest-tuning) _ckpt_words 'frame= continuous= margin= window= percentile= lows= patience=' ;;
     --image | --image-dir | --job) _ckpt_files ;;
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
@@ -313,7 +313,7 @@ _ckpt_sim() {
     *)
       _ckpt_words '--policy --swf --gavel --pods --csv --gpu-nodes --memory-in-bytes --seconds-per-step
         --jobs --seed --load --load-of --sizes --mix --run-times --arrivals --max-minutes --min-speedup
-        --max-speedup --memory-per-node --classes --cost --compile --storage --charge --regions
+        --max-speedup --memory-per-node --classes --cost --compile --wait --storage --charge --regions
         --whole-last-region --free-final-restore --overestimate --waste-weight
         --task-sets --task-count --watts --tasks --node
         --json --outcome --gantt --sweep --version --help'
@@ -348,7 +348,7 @@ _ckpt_schedd() {
     --history | --share) _ckpt_files ;;
     --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
     *)
-      _ckpt_words '--classes --policy --interval --grace --settle --requeue-delay --history --megabytes
+      _ckpt_words '--classes --policy --interval --grace --settle --requeue-delay --history --storage --megabytes
         --share --waste-weight --once --dry-run --release --version --help'
       ;;
   esac

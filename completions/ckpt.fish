@@ -43,7 +43,7 @@ complete -c ckpt-run -l unmanaged -d 'run without the Manager, although CKPTD_SO
 complete -c ckpt-run -l priority -x -d 'for the Manager: programs with a higher priority go first, and one below 0 is a guest, which leaves when another program needs memory'
 complete -c ckpt-run -l guest -d 'share the device with its owner: run kernels in slices, and pause while the owner\'s programs use it'
 complete -c ckpt-run -l fps -x -d 'with --guest: the frames that the owner\'s programs draw each second'
-complete -c ckpt-run -l slice -x -d 'run kernels in slices of this many blocks (64) or this time (20ms), so that a checkpoint need not wait for the end of a kernel; auto: as --guest chooses'
+complete -c ckpt-run -l slice -x -d 'run kernels in slices of this many blocks (64), this part of a launch (25%) or this time (20ms), so that a checkpoint need not wait for the end of a kernel; auto: as --guest chooses'
 complete -c ckpt-run -l guest-tuning -x -d 'with --guest or --slice: NAME=NUMBER,… as in docs/GUEST.md'
 complete -c ckpt-run -x -a '(__fish_complete_subcommand -- --device --host --image --on-signal --every --mtbf --keep --image-dir --job --member --programs --priority --fps --slice --guest-tuning)'
 

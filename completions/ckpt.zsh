@@ -49,7 +49,7 @@ _ckpt-run() {
     '--priority=[for the Manager\: programs with a higher priority go first, and one below 0 is a guest, which leaves when another program needs memory]:N: ' \
     '--guest[share the device with its owner\: run kernels in slices, and pause while the owner'\''s programs use it]' \
     '--fps=[with --guest\: the frames that the owner'\''s programs draw each second]:N: ' \
-    '--slice=[run kernels in slices of this many blocks (64) or this time (20ms), so that a checkpoint need not wait for the end of a kernel; auto\: as --guest chooses]:SIZE: ' \
+    '--slice=[run kernels in slices of this many blocks (64), this part of a launch (25%) or this time (20ms), so that a checkpoint need not wait for the end of a kernel; auto\: as --guest chooses]:SIZE: ' \
     '--guest-tuning=[with --guest or --slice\: NAME=NUMBER,… as in docs/GUEST.md]:LIST: ' \
     '(-)1:PROGRAM:_command_names -e' \
     '*::argument:_normal'

@@ -2,6 +2,7 @@
 #include "slicing/settings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 namespace ckpt::slicing {
@@ -16,6 +17,7 @@ void set(Settings &s, std::string_view name, std::string_view value) {
   CooperationSettings &c = s.cooperation;
   if (name == "guest") s.guest = true;
   if (name == "blocks") s.blocks = static_cast<u64>(number(value, 1, 1e15));
+  if (name == "percent") s.share = number(value, 1e-9, 100) / 100;
   if (name == "ms") s.slice_ns = number(value, 0.01, 1e6) * 1e6;
   if (name == "patience") s.patience_ns = number(value, 1, 1e9) * 1e6;
   if (name == "fps") c.frames = number(value, 0.1, 1000);
@@ -42,6 +44,11 @@ Settings parse_settings(std::string_view text) {
         equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1));
   }
   return s;
+}
+
+u64 Settings::fixed_blocks(u64 all) const {
+  if (blocks != 0 || share == 0) return blocks;
+  return std::max<u64>(1, static_cast<u64>(std::ceil(share * static_cast<double>(all))));
 }
 
 const Settings &settings() {

@@ -112,7 +112,7 @@ class SlicedLaunch {
 
   // The time of a launch that is not waited for is not known, so some are.
   bool is_time_to_measure() {
-    if (slicing::settings().blocks != 0 || target_ns() == 0) return false;
+    if (slicing::settings().fixed_blocks(blocks_) != 0 || target_ns() == 0) return false;
     std::lock_guard lock(kernel_.mutex);
     return measured_ = kernel_.launches++ % kMeasureEvery == 0;
   }
@@ -125,7 +125,7 @@ class SlicedLaunch {
   }
 
   u64 slice_blocks() {
-    if (slicing::settings().blocks != 0) return slicing::settings().blocks;
+    if (u64 fixed = slicing::settings().fixed_blocks(blocks_); fixed != 0) return fixed;
     std::lock_guard lock(kernel_.mutex);
     return kernel_.size.next(blocks_);
   }

@@ -363,7 +363,7 @@ def test_room_for_the_drivers_share_is_checked_before(cuda):  # noqa: F811
     expected = cuda.expected(6)
     job = cuda.start(6)
     assert cuda.suspend(job).returncode == 0
-    hog = cuda.start(2, 12 << 20)  # 48 MiB and a context
+    hog = cuda.start(2, 8 << 20)  # 32 MiB and a context: the contents would fit beside it, and no second context
     r = cuda.resume(job)
     assert r.returncode == 1 and "MiB are free" in r.stderr, r.stderr
     hog.kill()

@@ -197,7 +197,7 @@ def test_a_program_cannot_tell_slices_from_the_whole(cuda, size):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("size", ["1", "7", "16", "1000000", "1ms"])
+@pytest.mark.parametrize("size", ["1", "7", "16", "25%", "1000000", "1ms"])
 @pytest.mark.parametrize("source", sorted(p.name for p in SOURCES.glob("*.c[cu]") if p.name not in LEFT_OUT))
 def test_every_program_in_slices(cuda, source, size):
     assert "PASSED" in output(cuda, source, f"--slice={size}")[0]

@@ -33,15 +33,19 @@ Failure wrong(std::string_view option, std::string_view value, std::string hint)
   return fail_with_hint(fmt::format("{} cannot be \"{}\"", option, value), std::move(hint));
 }
 
-// "auto", "64" (blocks) or "20ms".
+// "auto", "64" (blocks), "25%" or "20ms".
 Result<std::string> slice_word(std::string_view slice) {
   if (slice.empty() || slice == "auto") return std::string();
-  bool is_time = slice.ends_with("ms");
-  std::string_view number = is_time ? slice.substr(0, slice.size() - 2) : slice;
-  bool whole = number.find_first_not_of("0123456789") == std::string_view::npos;
-  if (!is_number(number) || (!is_time && !whole) || std::strtod(number.data(), nullptr) == 0)
-    return wrong("--slice", slice, "write auto, a number of blocks (64) or a time (20ms)");
-  return fmt::format(",{}={}", is_time ? "ms" : "blocks", number);
+  std::string_view number = slice.substr(0, slice.find_first_not_of(".0123456789"));
+  std::string_view unit = slice.substr(number.size());
+  const char *word = unit == "ms" ? "ms" : unit == "%" ? "percent" : "blocks";
+  bool whole = number.find('.') == std::string_view::npos;
+  bool known = unit.empty() ? whole : unit == "ms" || unit == "%";
+  if (!known || !is_number(number) || std::strtod(std::string(number).c_str(), nullptr) == 0)
+    return wrong(
+        "--slice", slice,
+        "write auto, a number of blocks (64), a part of each launch (25%) or a time (20ms)");
+  return fmt::format(",{}={}", word, number);
 }
 
 Result<> check_tuning(std::string_view list) {
@@ -95,9 +99,11 @@ void add_guest_options(CommandLine &line, GuestOptions &o) {
               "with --guest: the frames that the owner's programs draw each second")
       .default_is("of the display, or 60")
       .needs(guest);
-  line.option("--slice=SIZE", o.slice,
-              "run kernels in slices of this many blocks (64) or this time (20ms), so that a "
-              "checkpoint need not wait for the end of a kernel; auto: as --guest chooses");
+  line.option(
+      "--slice=SIZE", o.slice,
+      "run kernels in slices of this many blocks (64), this part of a launch (25%) or this time "
+      "(20ms), so that a checkpoint need not wait for the end of a kernel; auto: as --guest "
+      "chooses");
   line.option("--guest-tuning=LIST", o.tuning,
               "with --guest or --slice: NAME=NUMBER,… as in docs/GUEST.md");
 }

@@ -162,7 +162,7 @@ Trip SlicedLaunch::trip(const Queue &q) const {
 }
 
 u64 SlicedLaunch::slice_blocks() const {
-  if (settings().blocks != 0) return settings().blocks;
+  if (u64 fixed = settings().fixed_blocks(blocks_of(grid_)); fixed != 0) return fixed;
   std::lock_guard lock(sliced_->mutex);
   return sliced_->size.next(blocks_of(grid_));
 }
@@ -177,7 +177,7 @@ u64 SlicedLaunch::expected_ns(u64 blocks) const {
 bool SlicedLaunch::is_one_slice(WorkTimes &times) {
   u64 blocks = blocks_of(grid_);
   if (blocks == 1) return true;
-  if (settings().blocks != 0) return settings().blocks >= blocks;
+  if (u64 fixed = settings().fixed_blocks(blocks); fixed != 0) return fixed >= blocks;
   Work whole = shape_.work(*kernel_);
   if (auto known = static_cast<double>(times.known(whole)); known > 0) {
     if (known <= target_ns()) return true;

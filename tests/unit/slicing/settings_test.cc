@@ -17,4 +17,9 @@ TEST_CASE("the settings are a list of words, and values out of range are brought
   CHECK(s.cooperation.margin == 2.5);
   CHECK(s.cooperation.lows == 1);
   CHECK(parse_settings("slice,fps=nan").cooperation.frames > 0);
+  CHECK(parse_settings("blocks=7").fixed_blocks(100) == 7);
+  CHECK(parse_settings("percent=25").fixed_blocks(100) == 25);
+  CHECK(parse_settings("percent=25").fixed_blocks(101) == 26);
+  CHECK(parse_settings("percent=0.1").fixed_blocks(3) == 1);
+  CHECK(parse_settings("ms=20").fixed_blocks(100) == 0);
 }
