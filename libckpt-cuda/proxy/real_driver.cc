@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "common/base/gpu.h"
 #include "common/base/installation.h"
 #include "driver-checkpoint/uuid.h"
+#include "libckpt-cuda/devices/node_gpus.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -43,8 +45,17 @@ F entry(void *handle, const char *name) {
   return reinterpret_cast<F>(::dlsym(handle, name));
 }
 
-// The driver tells free memory only inside a context, so one is made for the question.
-unsigned long long free_memory(void *handle, CUdevice device) {
+// The software device's NVML is not where the loader looks. Loaded once, it is found by its name.
+void load_nvml_of(const RealDriver &driver) {
+  if (!driver.software) return;
+  fs::path here = fs::path(driver.path).parent_path();
+  for (const fs::path &folder : {here.parent_path() / "nvml", here})
+    if (::dlopen((folder / "libnvidia-ml.so.1").c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return;
+}
+
+// For where NVML does not tell. The driver tells free memory only inside a context, which itself
+// takes memory, so this is less than a program without one finds.
+unsigned long long free_in_context(void *handle, CUdevice device) {
   auto retain = entry<PFN_cuDevicePrimaryCtxRetain_v7000>(handle, "cuDevicePrimaryCtxRetain");
   auto release =
       entry<PFN_cuDevicePrimaryCtxRelease_v11000>(handle, "cuDevicePrimaryCtxRelease_v2");
@@ -101,13 +112,17 @@ Result<std::vector<RealDevice>> list_devices(const RealDriver &driver, bool with
   if (!init || !count || !get)
     return fail("{} is not a CUDA driver: it lacks cuInit, cuDeviceGetCount or cuDeviceGet",
                 driver.path);
+  load_nvml_of(driver);
+  std::vector<GpuMemory> known = with_free ? gpu_memory() : std::vector<GpuMemory>();
   int n = 0;
   if (init(0) != CUDA_SUCCESS || count(&n) != CUDA_SUCCESS) return all;
   for (int i = 0; i < n; i++) {
     CUdevice d = 0;
     if (get(&d, i) != CUDA_SUCCESS) continue;
     all.push_back(describe(handle, d));
-    if (with_free) all.back().free_bytes = free_memory(handle, d);
+    if (!with_free) continue;
+    auto gpu = std::ranges::find(known, all.back().uuid, &GpuMemory::uuid);
+    all.back().free_bytes = gpu != known.end() ? gpu->free_bytes : free_in_context(handle, d);
   }
   return all;
 }

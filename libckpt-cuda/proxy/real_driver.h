@@ -26,7 +26,8 @@ struct RealDevice {
   int capability = 0;  // ten times the compute capability: 90 for 9.0
 };
 // Empty where the driver finds no device. Starts the driver, which may take seconds on a GPU.
-// free_bytes is 0 unless `with_free` is set, because it costs a context on each device.
+// free_bytes is 0 unless `with_free` is set: where NVML does not tell, it costs a context on each
+// device.
 Result<std::vector<RealDevice>> list_devices(const RealDriver &driver, bool with_free);
 // As cuDriverGetVersion reports it: 13000 for CUDA 13.0; 0: not known.
 int driver_version(const RealDriver &driver);

@@ -363,13 +363,15 @@ def test_room_for_the_drivers_share_is_checked_before(cuda):  # noqa: F811
     expected = cuda.expected(6)
     job = cuda.start(6)
     assert cuda.suspend(job).returncode == 0
-    hog = cuda.start(2, 8 << 20)  # 32 MiB and a context: the contents would fit beside it, and no second context
+    hog = cuda.start(2, 8 << 20)  # 36 MiB and a context: the contents would fit beside it, but no second context
     r = cuda.resume(job)
-    assert r.returncode == 1 and "MiB are free" in r.stderr, r.stderr
+    assert r.returncode == 1 and "the program has 44 MiB" in r.stderr and "only 20 MiB are free" in r.stderr, r.stderr
     hog.kill()
     wait_for(lambda: cuda.used_mib() == [0], "the other program's memory to be free")
+    hog = cuda.start(2, 1 << 20)  # 6 MiB and a context: both fit
     r = cuda.resume(job)
     assert r.returncode == 0, r.stderr
+    hog.kill()
     cuda.go_on()
     assert job.wait() == 0, job.error_text
     assert job.lines[-2:] == expected
