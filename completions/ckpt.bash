@@ -149,7 +149,7 @@ _ckpt_run() {
     --priority) _ckpt_words '0 1 10' ;;
     --fps) _ckpt_words '30 60 144' ;;
     --slice) _ckpt_words 'auto 64 25% 5ms 20ms' ;;
-    --guest-tuning) _ckpt_words 'frame= continuous= margin= window= percentile= lows= patience=' ;;
+    --guest-tuning) _ckpt_words 'frame= continuous= kernels= margin= window= percentile= lows= probes= patience=' ;;
     --image | --image-dir | --job) _ckpt_files ;;
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <utility>
 
+#include "common/base/rounded_up.h"
 #include "fatbin/names.h"
 #include "fatbin/ptx_lexer.h"
 
@@ -170,7 +171,7 @@ class PtxModule {
     u64 to = d.reference ? sizeof(u64) : d.aligned_to();
     if (bytes == 0) return {};
     CKPT_CHECK(names_.take({}));
-    u64 offset = (kernel.parameter_bytes + to - 1) / to * to;
+    u64 offset = rounded_up(kernel.parameter_bytes, to);
     if (offset + bytes > kMaxParameterBytes)
       return fail("the parameters of kernel {} exceed the limit of {} bytes", kernel.name,
                   kMaxParameterBytes);

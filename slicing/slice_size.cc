@@ -8,8 +8,8 @@
 // Close to the target, a slow slice must not change the size: it waited for a kernel of the owner,
 // or the machine was busy elsewhere. The size shrinks only if kSlower slices in a row ask for that,
 // and grows if kFaster do, as a slice cannot be too fast by chance. What is done is the least that
-// they ask for. With two in both directions, a guest beside an owner who used 60 % of the device
-// had slices of half the length: more than half of them waited.
+// they ask for. With two in both directions, slices became half as long as they should be where the
+// owner's kernels used 60 % of the device: more than half of the slices waited.
 #include "slicing/slice_size.h"
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 
 #include "agent/ipc/proc_maps.h"
 #include "common/base/log.h"
+#include "common/base/rounded_up.h"
 
 namespace ckpt::agent {
 
@@ -35,7 +36,7 @@ void Exclusions::drop_pages() const {
   const u64 page = static_cast<u64>(::sysconf(_SC_PAGESIZE));
   for (const Range &r : ranges_)
     for (const ProcMapping &m : *maps) {
-      u64 begin = std::max((r.begin + page - 1) / page * page, m.begin);  // whole pages inside
+      u64 begin = std::max(rounded_up(r.begin, page), m.begin);  // whole pages inside
       u64 end = std::min(r.end / page * page, m.end);
       if (begin < end && m.private_anonymous())
         ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);

@@ -14,6 +14,7 @@
 #include "common/base/available_memory.h"
 #include "common/base/io.h"
 #include "common/base/log.h"
+#include "common/base/rounded_up.h"
 #include "common/ipc/unix_socket.h"
 
 namespace ckpt::agent {
@@ -115,7 +116,7 @@ Result<> ContentsStore::region(const std::string &name, u64 bytes) {
         "free host memory, or suspend the program to a disk (ckpt-dump --suspend --to)");
   if (!regions_.emplace(name, Region{name, bytes, bytes_, {}, 0}).second)
     return fail("the region name \"{}\" is taken", name);
-  bytes_ += (bytes + kRegionAlign - 1) / kRegionAlign * kRegionAlign;
+  bytes_ += rounded_up(bytes, kRegionAlign);
   return {};
 }
 

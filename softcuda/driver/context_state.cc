@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "common/base/rounded_up.h"
 #include "softcuda/driver/code.h"
 #include "softcuda/driver/pool.h"
 
@@ -65,7 +66,7 @@ u64 Context::allocate(u64 bytes) {
     heap_free_ = Spans(a->base, heap_bytes);
   }
   if (bytes == 0 || bytes > heap_bytes) return 0;
-  u64 size = (bytes + kHeapAlign - 1) / kHeapAlign * kHeapAlign;
+  u64 size = rounded_up(bytes, kHeapAlign);
   std::optional<u64> at = heap_free_.take(size, kHeapAlign);
   if (!at) return 0;
   heap_used_[*at] = size;

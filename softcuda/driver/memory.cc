@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "common/base/rounded_up.h"
 #include "softcuda/broker/client.h"
 #include "softcuda/driver/graph_memory.h"
 #include "softcuda/driver/pool.h"
@@ -87,7 +88,7 @@ SOFTCUDA_API CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t
                                          size_t height, unsigned int element) {
   REQUIRE(out != nullptr && pitch != nullptr && width > 0 && height > 0, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(element == 4 || element == 8 || element == 16, CUDA_ERROR_INVALID_VALUE);
-  *pitch = (width + kPitchAlign - 1) / kPitchAlign * kPitchAlign;
+  *pitch = rounded_up(width, kPitchAlign);
   return cuMemAlloc_v2(out, *pitch * height);
 }
 

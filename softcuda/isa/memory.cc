@@ -144,7 +144,8 @@ template <class T, bool Wide, Where W>
   }
 }
 
-// Calls access(lane, place) for each lane of `m`, whose `bytes` bytes have been checked.
+// Calls access(lane, host address) for each lane in `m`, if the lane may access these `bytes`
+// bytes.
 template <Where W, class F>
 [[gnu::always_inline]] inline void for_vectors(Warp &w, const Op &o, Mask m, u32 bytes, bool write,
                                                F access) {
@@ -156,7 +157,7 @@ template <Where W, class F>
   }
 }
 
-// The elements of `count` rows, one of each for a lane.
+// The rows that hold vectors: row k has element k of each lane's vector.
 template <class T, bool Wide>
 struct Rows {
   const Warp &w;

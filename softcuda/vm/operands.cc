@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/base/rounded_up.h"
 #include "softcuda/vm/decoder.h"
 #include "softcuda/vm/warp.h"
 
@@ -46,7 +47,7 @@ u32 Decoder::frame_slot(const ptx::Variable &v) {
   auto [it, fresh] = frame_.try_emplace(&v, 0);
   if (fresh) {
     u32 align = std::max<u32>(v.align, 4);
-    it->second = (code_.local_bytes + align - 1) / align * align;
+    it->second = rounded_up(code_.local_bytes, align);
     code_.local_bytes = static_cast<u32>((it->second + v.bytes + 15) / 16 * 16);
   }
   return it->second;

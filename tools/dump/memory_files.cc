@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "common/base/io.h"
+#include "common/base/rounded_up.h"
 #include "storage/format/format.h"
 #include "tools/proc/descriptors.h"
 
@@ -57,7 +58,7 @@ std::vector<Extent> extents_of(int fd, u64 size) {
     if (data < 0) break;  // a hole up to the end
     off_t hole = ::lseek(fd, data, SEEK_HOLE);
     u64 begin = static_cast<u64>(data) / kUnit * kUnit;
-    u64 end = std::min(size, (static_cast<u64>(hole) + kUnit - 1) / kUnit * kUnit);
+    u64 end = std::min(size, rounded_up(static_cast<u64>(hole), kUnit));
     if (extents.empty() || extents.back().end < begin)
       extents.push_back({begin, end});
     else

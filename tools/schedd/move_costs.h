@@ -17,8 +17,8 @@ namespace ckpt::tools {
 struct MoveCosts {
   // Of data that cannot be compressed (schedule::worst_case).
   schedule::CostModel model;
-  // Of a job whose tag does not say it: the seconds for which a checkpoint waits for kernels, and
-  // those in which a restore compiles them.
+  // Defaults for jobs whose tags have no wait= and compile=: the seconds that a checkpoint waits
+  // for kernels, and the seconds that a restore needs to compile them.
   double wait = 0, compile = 0;
   size_t checkpoints = 0, restores = 0;  // that it is fitted to; none: it is assumed
 };

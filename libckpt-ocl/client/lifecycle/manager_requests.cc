@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "common/base/log.h"
+#include "common/base/rounded_up.h"
 #include "libckpt-ocl/client/link/gate.h"
 #include "libckpt-ocl/client/link/link.h"
 #include "libckpt-ocl/client/object/info.h"
@@ -20,9 +21,7 @@ constexpr u64 kReservationStep = 2u << 20;
 constexpr int kAttempts = 8;
 constexpr std::chrono::milliseconds kAttemptPause{50};
 
-u64 in_steps(u64 bytes) {
-  return (bytes + kReservationStep - 1) / kReservationStep * kReservationStep;
-}
+u64 in_steps(u64 bytes) { return rounded_up(bytes, kReservationStep); }
 
 // The program's device memory and what the Manager knows of it. An object dies wherever the last
 // command that uses it finishes, under any lock; there the bytes are only added to `released`.

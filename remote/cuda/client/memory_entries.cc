@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/base/rounded_up.h"
 #include "remote/cuda/client/copies.h"
 #include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/graphs/graph_memory.h"
@@ -87,7 +88,7 @@ CUresult entry_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width,
                                   unsigned element) {
   bool valid = element == 4 || element == 8 || element == 16;
   if (!pitch || !valid || width > SIZE_MAX - kPitchBytes) return CUDA_ERROR_INVALID_VALUE;
-  u64 row = (width + kPitchBytes - 1) / kPitchBytes * kPitchBytes, all = 0;
+  u64 row = rounded_up(width, kPitchBytes), all = 0;
   if (__builtin_mul_overflow(row, height, &all)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult e = allocate(out, all);
   if (e == CUDA_SUCCESS) *pitch = row;

@@ -42,6 +42,7 @@
 #include <algorithm>
 
 #include "common/base/log.h"
+#include "common/base/rounded_up.h"
 #include "remote/cuda/changes.h"
 #include "remote/cuda/client/faults.h"
 #include "remote/cuda/client/gate.h"
@@ -58,7 +59,7 @@ std::pair<u64, u64> known_as(u64 stream) {
   return {context_of_stream(stream), stream == 1 ? 0 : stream};
 }
 
-u64 end_of_page(u64 address) { return (address + kPageBytes - 1) / kPageBytes * kPageBytes; }
+u64 end_of_page(u64 address) { return rounded_up(address, kPageBytes); }
 
 }  // namespace
 

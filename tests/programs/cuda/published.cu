@@ -40,14 +40,20 @@ __device__ bool is_whole(uint2 *p) {
   return a == ~b;
 }
 
-// Block 0 writes, the others read, both until the first reader has made its rounds. All lanes use one
-// vector, or each lane one of its own, or only some lanes take part.
+template <class V>
+__global__ void clear(V *vectors) {
+  store(vectors + threadIdx.x, 0);
+}
+
+// Block 0 writes until the first of the other blocks has read often enough, or, where blocks run one
+// after the other, to its bound. All lanes use one vector, or each lane one of its own, or only some
+// lanes take part.
 template <class V>
 __global__ void publish(V *vectors, bool same, unsigned lanes, volatile unsigned *ended, unsigned *torn) {
   if (threadIdx.x >= lanes) return;
   V *mine = vectors + (same ? 0 : threadIdx.x);
   if (blockIdx.x == 0) {
-    for (uint64_t n = 1; *ended == 0; n++) store(mine, n);
+    for (uint64_t n = 1; *ended == 0 && n < 20 * kRounds; n++) store(mine, n);
     return;
   }
   for (unsigned i = 0; i < kRounds; i++)
@@ -57,13 +63,10 @@ __global__ void publish(V *vectors, bool same, unsigned lanes, volatile unsigned
 
 template <class V>
 void check(bool same, unsigned lanes) {
-  std::vector<V> initial(32);
-  for (size_t i = 0; i < 32 * sizeof(V) / 4; i++)
-    reinterpret_cast<unsigned *>(initial.data())[i] = sizeof(V) == 16 && sizeof(initial[0].x) == 8 ? -(i / 2 % 2) : -(i % 2);
   V *vectors;
   unsigned *counts, torn;
   CUDA(cudaMalloc(&vectors, 32 * sizeof(V)));
-  CUDA(cudaMemcpy(vectors, initial.data(), 32 * sizeof(V), cudaMemcpyHostToDevice));
+  clear<<<1, 32>>>(vectors);
   CUDA(cudaMalloc(&counts, 8));
   CUDA(cudaMemset(counts, 0, 8));
   publish<<<1 + kReaders, 32>>>(vectors, same, lanes, counts, counts + 1);

@@ -27,9 +27,10 @@ int launches_to_target(SliceSize &size, const Model &model, u64 grid, double tar
   return 1000;
 }
 
-// A device that runs kernels one after the other; an owner who draws `frames` a second, each by
-// `kernels` that take `frame_s` together; and a guest whose slices have the size that it measures.
-// Of 100 tests `late` are late without a load: the host was busy. Times are in seconds.
+// A device that runs kernels one after the other. The owner's program draws `frames` per second,
+// each with `kernels` kernels, which take `frame_s` in all. The guest determines the size of its
+// slices itself. Of 100 load tests, `late` are late although the device is idle, because the host
+// is busy. Times are in seconds.
 struct Simulation {
   double frames = 0, frame_s = 0;
   int kernels = 1;
