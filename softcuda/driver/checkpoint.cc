@@ -30,7 +30,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWakePause{20};
+constexpr milliseconds kWakePause{5};
 constexpr milliseconds kWakeTimeout{3000};
 
 std::mutex mutex;

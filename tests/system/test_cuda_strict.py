@@ -338,6 +338,38 @@ def test_a_restore_that_hangs_is_reported_as_lost(cuda, order):  # noqa: F811
     assert "has lost its devices" in job.error_text
 
 
+def test_an_unlock_that_hangs_is_given_up_and_a_later_resume_works(cuda, order):  # noqa: F811
+    """The driver has its state again then, and only its lock must go."""
+    cuda.ckpt.env["CKPT_CUDA_DRIVER_TIMEOUT"] = "2"
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    assert cuda.suspend(job).returncode == 0
+    order("cuCheckpointProcessUnlock hang")
+    r = cuda.resume(job)
+    assert r.returncode == 1 and "unlock the driver" in r.stderr and "within 2 s" in r.stderr, r.stderr
+    order()
+    r = cuda.resume(job)
+    assert r.returncode == 0, r.stderr
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
+def test_an_unlock_that_hangs_after_a_dump_is_reported_and_the_image_is_whole(cuda, order):  # noqa: F811
+    cuda.ckpt.env["CKPT_CUDA_DRIVER_TIMEOUT"] = "2"
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    order("cuCheckpointProcessUnlock hang")
+    r = cuda.ckpt.dump_process(job.pid, "image", "--leave-running")
+    assert r.returncode == 3 and "image is complete" in r.stderr and "has lost its devices" in r.stderr, r.stderr
+    order()
+    cuda.go_on()
+    assert job.wait() != 0
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected
+
+
 @pytest.mark.parametrize("call", ["Lock", "Checkpoint"])
 def test_a_driver_that_crashes_ends_the_program_and_leaves_no_image(cuda, order, call):  # noqa: F811
     job = cuda.start(6)
