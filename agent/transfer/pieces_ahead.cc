@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "agent/protocol.h"
 #include "common/base/cores.h"
 #include "common/base/parallel.h"
 
@@ -18,8 +17,11 @@ unsigned wanted_threads() { return std::min(usable_cores(), kMostThreads); }
 
 }  // namespace
 
-PiecesAhead::PiecesAhead(DirectMemory &memory, Participant *participant)
-    : memory_(memory), participant_(participant), pieces_(memory.pieces(), State::Waiting) {
+PiecesAhead::PiecesAhead(DirectMemory &memory, Participant *participant, u64 most)
+    : memory_(memory),
+      participant_(participant),
+      most_(most),
+      pieces_(memory.pieces(), State::Waiting) {
   start_threads();
 }
 
@@ -51,7 +53,7 @@ void *PiecesAhead::thread(void *self) {
 }
 
 bool PiecesAhead::may_begin() const {
-  u64 limit = reached_ + 1 + protocol::kAheadBytes / DirectMemory::kPieceBytes;
+  u64 limit = reached_ + 1 + most_ / DirectMemory::kPieceBytes;
   return next_ < std::min<u64>(limit, pieces_.size());
 }
 

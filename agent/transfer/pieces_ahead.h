@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/participant/participant.h"
+#include "agent/protocol.h"
 #include "agent/transfer/direct_memory.h"
 
 namespace ckpt::agent {
@@ -20,8 +21,9 @@ namespace ckpt::agent {
 // Used by one thread.
 class PiecesAhead {
  public:
-  // `participant` page-locks the pieces; null: none does.
-  PiecesAhead(DirectMemory &memory, Participant *participant);
+  // `participant` page-locks the pieces; null: none does. `most`: the bytes that may be ready
+  // beyond the piece that was waited for.
+  PiecesAhead(DirectMemory &memory, Participant *participant, u64 most = protocol::kAheadBytes);
   // Unlocks the pieces.
   ~PiecesAhead();
   PiecesAhead(const PiecesAhead &) = delete;
@@ -41,6 +43,7 @@ class PiecesAhead {
 
   DirectMemory &memory_;
   Participant *const participant_;
+  const u64 most_;
   std::vector<pthread_t> threads_;
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

@@ -297,6 +297,13 @@ def test_a_refused_dump_leaves_the_program_running(cuda, what, words):
     assert "PASSED" in job.text
 
 
+def test_the_driver_finds_memory_that_freed_blocks_keep(cuda):
+    """All other memory is in use. The driver's call fails first, and is repeated when the blocks were dropped."""
+    cuda.ckpt.env["CKPT_SOFTCUDA"] = "1x512M"
+    job = cuda.start(8 << 20, source="kept.cu", paused=False)
+    assert job.wait() == 0, job.error_text
+
+
 def test_the_device_heap_is_kept_and_reported(cuda):
     job = cuda.start("heap", source="refused.cu")
     dump = cuda.ckpt.dump_process(job.pid, "image")
