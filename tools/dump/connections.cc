@@ -23,7 +23,7 @@ constexpr auto kAcceptTimeout = 1s;
 // "process 12 (sshd)", or "" if no process of this machine has the socket.
 std::string owner_of(u64 inode) {
   if (inode == 0) return {};
-  for (const Process &p : ProcessTable::read().all())
+  for (const Process &p : ProcessTable::read().names())
     for (const Descriptor &d : descriptors_of(p.pid))
       if (d.kind == Descriptor::Kind::Socket && d.inode == inode) return name_of(p);
   return {};

@@ -53,7 +53,7 @@ bool can_write(pid_t pid, const ProcMapping &m) {
 std::vector<FileWriter> writers_of(const std::set<FileId> &files, const std::set<pid_t> &except) {
   std::vector<FileWriter> writers;
   if (files.empty()) return writers;
-  for (const Process &p : ProcessTable::read().all())
+  for (const Process &p : ProcessTable::read().names())
     if (!except.contains(p.pid))
       for (const FileId &id : written_by(p.pid, files)) writers.push_back({id, p});
   return writers;

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 #include "common/base/printable.h"
 #include "tools/text_file.h"
@@ -101,6 +102,16 @@ void parse_status(const std::string &status, Process &p) {
   }
 }
 
+Result<Process> read_stat(pid_t pid) {
+  Process p;
+  p.pid = pid;
+  if (!parse_stat(slurp(fmt::format("/proc/{}/stat", pid)), p))
+    return fail("there is no process {}", pid);
+  return p;
+}
+
+void read_status(Process &p) { parse_status(slurp(fmt::format("/proc/{}/status", p.pid)), p); }
+
 }  // namespace
 
 bool Process::has_only(uid_t uid) const {
@@ -120,11 +131,8 @@ std::set<pid_t> stopped_in(const std::vector<Process> &processes) {
 }
 
 Result<Process> read_process(pid_t pid) {
-  Process p;
-  p.pid = pid;
-  if (!parse_stat(slurp(fmt::format("/proc/{}/stat", pid)), p))
-    return fail("there is no process {}", pid);
-  parse_status(slurp(fmt::format("/proc/{}/status", pid)), p);
+  CKPT_TRY(Process p, read_stat(pid));
+  read_status(p);
   return p;
 }
 
@@ -208,21 +216,26 @@ bool session_is_outside() { return ::getsid(0) == 0; }
 
 ProcessTable ProcessTable::read() {
   ProcessTable t;
-  for (pid_t pid : numeric_entries("/proc"))
-    if (Result<Process> p = read_process(pid)) t.all_.emplace(pid, std::move(*p));
+  for (pid_t pid : numeric_entries("/proc")) {
+    Result<Process> p = read_stat(pid);
+    if (!p) continue;
+    t.children_[p->parent].push_back(pid);
+    t.all_.emplace(pid, Entry{std::move(*p)});
+  }
   return t;
 }
 
 const Process *ProcessTable::find(pid_t pid) const {
   auto it = all_.find(pid);
-  return it == all_.end() ? nullptr : &it->second;
+  if (it == all_.end()) return nullptr;
+  Entry &e = it->second;
+  if (!std::exchange(e.complete, true)) read_status(e.process);
+  return &e.process;
 }
 
 std::vector<pid_t> ProcessTable::children(pid_t parent) const {
-  std::vector<pid_t> v;
-  for (const auto &[pid, p] : all_)
-    if (p.parent == parent) v.push_back(pid);
-  return v;
+  auto it = children_.find(parent);
+  return it == children_.end() ? std::vector<pid_t>() : it->second;
 }
 
 // A descendant lives in the namespace of `ancestor` or in one below it, so that its own list of
@@ -236,9 +249,12 @@ const Process *ProcessTable::find_below(pid_t ancestor, pid_t number) const {
   return nullptr;
 }
 
-std::vector<Process> ProcessTable::all() const {
+std::vector<Process> ProcessTable::names() const {
   std::vector<Process> v;
-  for (const auto &[pid, p] : all_) v.push_back(p);
+  for (const auto &[pid, e] : all_) {
+    Process &p = v.emplace_back();
+    p.pid = pid, p.command = e.process.command;
+  }
   return v;
 }
 

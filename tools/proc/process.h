@@ -73,7 +73,9 @@ std::vector<pid_t> ns_threads_of(pid_t pid);
 // session: it needs a session of its own.
 bool session_is_outside();
 
-// All processes of the machine.
+// All processes of the machine. A node may have thousands of them, so /proc/PID/status, which takes
+// longer to read than /proc/PID/stat, is read only for the processes that are asked for. Not
+// thread-safe.
 class ProcessTable {
  public:
   static ProcessTable read();
@@ -83,10 +85,16 @@ class ProcessTable {
   const Process *find_below(pid_t ancestor, pid_t number) const;
   // `root` and all its descendants, parents before children.
   std::vector<Process> tree(pid_t root) const;
-  std::vector<Process> all() const;
+  // The PID and the name of each.
+  std::vector<Process> names() const;
 
  private:
-  std::map<pid_t, Process> all_;
+  struct Entry {
+    Process process;
+    bool complete = false;  // with what /proc/PID/status says
+  };
+  mutable std::map<pid_t, Entry> all_;
+  std::map<pid_t, std::vector<pid_t>> children_;
 };
 
 }  // namespace ckpt::tools

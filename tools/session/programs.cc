@@ -109,10 +109,11 @@ std::vector<RunningProgram> running_programs(std::optional<uid_t> of_user) {
   std::vector<RunningProgram> all;
   steady_clock::duration patience = kPatienceWithAll;
   ProcessTable table = ProcessTable::read();
-  for (const Process &keeper : table.all()) {
-    if (of_user && keeper.uid != *of_user) continue;
-    std::string socket = keeper_socket(keeper.pid);
+  for (const Process &named : table.names()) {
+    std::string socket = keeper_socket(named.pid);
     if (socket.empty()) continue;
+    const Process &keeper = *table.find(named.pid);
+    if (of_user && keeper.uid != *of_user) continue;
     RunningProgram p{.keeper = keeper.pid, .uid = keeper.uid, .user = user_name(keeper.uid)};
     p.state = "starting";
     p.seconds = seconds_since_start(keeper);

@@ -49,7 +49,7 @@ std::string folder_of(const std::string &session_socket) {
 // keeper is the one of the same user with a session that names the stem's child as its program.
 bool find_keeper_of_stem(const ProcessTable &table, pid_t stem, pid_t root, Target &t) {
   Result<helper::Status> program = helper::read_status(root);
-  for (const Process &p : table.all()) {
+  for (const Process &p : table.names()) {
     std::string socket = session_socket_of(p.pid);
     Result<helper::Status> keeper = helper::read_status(p.pid);
     if (socket.empty() || !keeper || !program || keeper->uids != program->uids) continue;
