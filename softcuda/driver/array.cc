@@ -23,26 +23,53 @@ std::optional<vm::Channel> channel_of(CUarray_format f) {
 
 namespace {
 
-u32 bytes_of(CUarray_format f, unsigned channels) {
+u32 element_bytes_of(CUarray_format f, unsigned channels) {
   vm::Texture t;
   t.channel = *channel_of(f);
   t.channels = channels;
   return t.element_bytes();
 }
 
-constexpr unsigned kKnownFlags =
-    CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER;
-
-CUresult check_description(const CUDA_ARRAY3D_DESCRIPTOR &d) {
-  REQUIRE(d.Width > 0 && (d.NumChannels == 1 || d.NumChannels == 2 || d.NumChannels == 4),
-          CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(d.Width <= 1 << 20 && d.Height <= 1 << 20 && d.Depth <= 1 << 20,
-          CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(channel_of(d.Format) && (d.Flags & ~kKnownFlags) == 0, CUDA_ERROR_NOT_SUPPORTED);
-  return CUDA_SUCCESS;
-}
+constexpr unsigned kKnownFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
+                                 CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
 
 }  // namespace
+
+CUresult check_description(const Context &c, const CUDA_ARRAY3D_DESCRIPTOR &d, bool mipmapped) {
+  REQUIRE(d.NumChannels == 1 || d.NumChannels == 2 || d.NumChannels == 4, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(channel_of(d.Format) && (d.Flags & ~kKnownFlags) == 0, CUDA_ERROR_NOT_SUPPORTED);
+  return check_extents(c, d, mipmapped);
+}
+
+std::unique_ptr<Array> array_at(Context *c, const CUDA_ARRAY3D_DESCRIPTOR &d, u64 base) {
+  auto a = std::make_unique<Array>();
+  a->context = c;
+  a->desc = d;
+  a->base = base;
+  a->element_bytes = element_bytes_of(d.Format, d.NumChannels);
+  a->row_bytes = d.Width * a->element_bytes;
+  a->slice_bytes = a->row_bytes * std::max<u64>(d.Height, 1);
+  return a;
+}
+
+u64 bytes_of(const Array &a) { return a.slice_bytes * std::max<u64>(a.desc.Depth, 1); }
+
+void end_arrays(const Context *c) {
+  for (Mipmap *m : process().mipmaps.all())
+    if (m->context == c && process().mipmaps.remove(m)) {
+      for (std::unique_ptr<Array> &level : m->levels) {
+        process().arrays.remove(level.get());
+        end_textures_of(*level);
+      }
+      delete m;
+    }
+  for (Array *a : process().arrays.all())
+    if (a->context == c && process().arrays.remove(a)) {
+      end_textures_of(*a);
+      delete a;
+    }
+}
+
 }  // namespace ckpt::softcuda::driver
 
 using namespace ckpt;
@@ -52,16 +79,11 @@ using namespace ckpt::softcuda::driver;
 SOFTCUDA_API CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
   CALL_WITH_CONTEXT();
   REQUIRE(out != nullptr && d != nullptr, CUDA_ERROR_INVALID_VALUE);
-  CHECK_CU(check_description(*d));
-  auto a = std::make_unique<Array>();
-  a->context = call.context;
-  a->desc = *d;
-  a->element_bytes = bytes_of(d->Format, d->NumChannels);
-  a->row_bytes = d->Width * a->element_bytes;
-  a->slice_bytes = a->row_bytes * std::max<u64>(d->Height, 1);
-  std::optional<Allocation> m = process().memory->allocate(
-      static_cast<u32>(call.context->device->index), a->slice_bytes * std::max<u64>(d->Depth, 1),
-      MemoryKind::Device, call.context);
+  CHECK_CU(check_description(*call.context, *d, false));
+  std::unique_ptr<Array> a = array_at(call.context, *d, 0);
+  std::optional<Allocation> m =
+      process().memory->allocate(static_cast<u32>(call.context->device->index), bytes_of(*a),
+                                 MemoryKind::Device, call.context);
   REQUIRE(m, CUDA_ERROR_OUT_OF_MEMORY);
   a->base = m->base;
   *out = reinterpret_cast<CUarray>(process().arrays.add(a.release()));
@@ -95,12 +117,22 @@ SOFTCUDA_API CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *d, CUarray 
   return CUDA_SUCCESS;
 }
 
+// Only the memory of an array that is created without any (CUDA_ARRAY3D_DEFERRED_MAPPING, which
+// this device refuses) has requirements.
+SOFTCUDA_API CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *, CUarray,
+                                                   CUdevice) {
+  CALL_WITH_CONTEXT();
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+// A level ends with its mipmapped array.
 SOFTCUDA_API CUresult cuArrayDestroy(CUarray array) {
   CALL_WITH_CONTEXT();
   Array *a = process().arrays.get(array);
-  REQUIRE(a != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(a != nullptr && a->mipmap == nullptr, CUDA_ERROR_INVALID_HANDLE);
   call.context->synchronize();
   REQUIRE(process().arrays.remove(a), CUDA_ERROR_INVALID_HANDLE);
+  end_textures_of(*a);
   process().memory->release(a->base, MemoryKind::Device);
   delete a;
   return CUDA_SUCCESS;

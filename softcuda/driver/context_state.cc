@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "common/base/rounded_up.h"
+#include "softcuda/driver/array.h"
 #include "softcuda/driver/code.h"
 #include "softcuda/driver/pool.h"
 
@@ -155,6 +156,7 @@ void empty_context(Context *c) {
   }
   c->streams.clear();
   c->legacy.queue->close();
+  end_arrays(c);
   process().memory->release_all(c);
   c->inactive = true;
 }

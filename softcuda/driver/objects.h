@@ -125,11 +125,20 @@ struct Library {
 
 struct Array {
   Context *context = nullptr;
+  struct Mipmap *mipmap = nullptr;  // whose level it is
   CUDA_ARRAY3D_DESCRIPTOR desc{};
   u64 base = 0;
   u64 row_bytes = 0;    // distance between rows
   u64 slice_bytes = 0;  // distance between slices or layers
   u32 element_bytes = 0;
+};
+
+// A mipmapped array. Its levels lie in one allocation.
+struct Mipmap {
+  Context *context = nullptr;
+  CUDA_ARRAY3D_DESCRIPTOR desc{};
+  u64 base = 0;
+  std::vector<std::unique_ptr<Array>> levels;
 };
 
 struct Pool;

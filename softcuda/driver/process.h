@@ -57,6 +57,7 @@ struct Process {
   Handles<Library> libraries;
   Handles<Kernel> kernels;
   Handles<Array> arrays;
+  Handles<Mipmap> mipmaps;
   std::atomic<u64> next_id{1};
   u32 sm = 90;  // compute capability that the devices report, times ten
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tex, suld, sust (PTX ISA, "Texture Instructions", "Surface Instructions") on texture and surface
-// objects. Op::list: the rows of the values, then those of the coordinates.
+// objects. Op::list: the rows of the values, then those of the coordinates and of what follows.
 #include "softcuda/vm/texture.h"
 
 #include "softcuda/isa/pick.h"
@@ -10,45 +10,56 @@
 namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
-// Op::aux: the geometry and these flags; Op::d: the number of values; Op::c: bytes of each.
+// Op::aux: the geometry and these flags; Op::d: the number of values; Op::c: bytes of each;
+// Op::imm: the number of coordinates. After them, Op::list has the level of detail, or two
+// derivatives of each coordinate; Op::dst2 is the predicate that says whether there is memory
+// behind the texels.
 constexpr u16 kFloatCoordinates = 0x10;
 constexpr u16 kOutsideTraps = 0x20;
+constexpr u16 kLevel = 0x40;
+constexpr u16 kDerivatives = 0x80;
 
-struct Coordinates {
-  i32 whole[4] = {};
-  float real[3] = {};
-  u32 layer = 0;
-};
-
-// PTX has the layer before the other coordinates; vm::surface_element expects it after them.
-Coordinates coordinates_of(const Warp &w, const Op &o, u32 lane, u32 count) {
+// PTX has the layer before the other coordinates.
+vm::Place place_of(const Warp &w, const Op &o, u32 lane) {
   const u32 *rows = w.frame->code->lists.data() + o.list + o.d;
-  Coordinates c;
-  u32 v[4] = {};
-  for (u32 k = 0; k < count; ++k) v[k] = w.row<u32>(rows[k])[lane];
-  vm::Geometry g = static_cast<vm::Geometry>(o.aux & 15);
-  bool layered = g == vm::Geometry::Layered1 || g == vm::Geometry::Layered2;
-  u32 axes = layered ? (g == vm::Geometry::Layered1 ? 1 : 2) : count;
-  if (layered) c.layer = v[0];
-  for (u32 k = 0; k < axes && k < 3; ++k) {
-    u32 bits = v[k + layered];
-    c.whole[k] = static_cast<i32>(bits);
-    c.real[k] = std::bit_cast<float>(bits);
+  vm::Place p;
+  p.geometry = static_cast<vm::Geometry>(o.aux & 15);
+  u32 layered = vm::is_layered(p.geometry) ? 1 : 0, axes = vm::coordinates_of(p.geometry);
+  for (u32 k = 0; k < axes && k + layered < static_cast<u32>(o.imm); ++k) {
+    u32 bits = w.row<u32>(rows[k + layered])[lane];
+    p.whole[k] = static_cast<i32>(bits);
+    p.real[k] = std::bit_cast<float>(bits);
   }
-  if (layered) c.whole[axes] = static_cast<i32>(c.layer);
-  return c;
+  if (layered) p.layer = w.row<u32>(rows[0])[lane];
+  if (layered && axes < 3) p.whole[axes] = static_cast<i32>(p.layer);
+  return p;
+}
+
+vm::Texel fetch_with_derivatives(const Warp &w, const vm::Texture &t, const vm::Place &p,
+                                 const u32 *rows, u32 lane) {
+  float d[2][3] = {};
+  u32 axes = vm::coordinates_of(p.geometry);
+  for (u32 k = 0; k < 2 * axes; ++k) d[k / axes][k % axes] = w.row<float>(rows[k])[lane];
+  return vm::fetch(t, p, d[0], d[1]);
+}
+
+vm::Texel texel_of(const Warp &w, const Op &o, const vm::Texture &t, u32 lane) {
+  const u32 *more = w.frame->code->lists.data() + o.list + o.d + o.imm;
+  vm::Place p = place_of(w, o, lane);
+  if (o.aux & kDerivatives) return fetch_with_derivatives(w, t, p, more, lane);
+  if (o.aux & kFloatCoordinates)
+    return vm::fetch(t, p, o.aux & kLevel ? w.row<float>(more[0])[lane] : 0);
+  return vm::fetch_at(t, p, o.aux & kLevel ? w.row<i32>(more[0])[lane] : 0);
 }
 
 void tex(Warp &w, const Op &o, Mask m) {
   const u32 *rows = w.frame->code->lists.data() + o.list;
-  vm::Geometry g = static_cast<vm::Geometry>(o.aux & 15);
+  if (o.dst2 != vm::kNoRow) w.bits(o.dst2) |= m;
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));
     const vm::Texture *t = vm::texture_of(w, o, w.row<u64>(o.a)[i]);
     if (t == nullptr) return;
-    Coordinates c = coordinates_of(w, o, i, static_cast<u32>(o.imm));
-    vm::Texel texel = o.aux & kFloatCoordinates ? vm::fetch(*t, g, c.real, c.layer)
-                                                : vm::fetch_at(*t, g, c.whole, c.layer);
+    vm::Texel texel = texel_of(w, o, *t, i);
     for (u32 k = 0; k < o.d; ++k)
       if (rows[k] != vm::kNoRow) w.row<u32>(rows[k])[i] = texel.value[k];
   }
@@ -72,15 +83,14 @@ void from_row(const Warp &w, u32 row, u32 lane, char *p, u32 bytes) {
 template <bool Store>
 void surface(Warp &w, const Op &o, Mask m) {
   const u32 *rows = w.frame->code->lists.data() + o.list;
-  vm::Geometry g = static_cast<vm::Geometry>(o.aux & 15);
   static const char kZeros[64] = {};
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));
     const vm::Texture *t = vm::texture_of(w, o, w.row<u64>(o.a)[i]);
     if (t == nullptr) return;
-    Coordinates c = coordinates_of(w, o, i, static_cast<u32>(o.imm));
-    char *p = vm::surface_element(*t, g, c.whole, o.c * o.d);
-    if (p == nullptr && (o.aux & kOutsideTraps)) return vm::report_outside(w, o, c.whole);
+    vm::Place place = place_of(w, o, i);
+    char *p = vm::surface_element(*t, place, o.c * o.d);
+    if (p == nullptr && (o.aux & kOutsideTraps)) return vm::report_outside(w, o, place.whole);
     for (u32 k = 0; k < o.d; ++k) {
       if (!Store) to_row(w, rows[k], i, p == nullptr ? kZeros : p + k * o.c, o.c);
       if (Store && p != nullptr) from_row(w, rows[k], i, p + k * o.c, o.c);
@@ -89,11 +99,14 @@ void surface(Warp &w, const Op &o, Mask m) {
 }
 
 bool geometry_of(const Instruction &in, u16 &out) {
-  constexpr std::pair<std::string_view, vm::Geometry> kNames[] = {{"1d", vm::Geometry::D1},
-                                                                  {"2d", vm::Geometry::D2},
-                                                                  {"3d", vm::Geometry::D3},
-                                                                  {"a1d", vm::Geometry::Layered1},
-                                                                  {"a2d", vm::Geometry::Layered2}};
+  constexpr std::pair<std::string_view, vm::Geometry> kNames[] = {
+      {"1d", vm::Geometry::D1},
+      {"2d", vm::Geometry::D2},
+      {"3d", vm::Geometry::D3},
+      {"a1d", vm::Geometry::Layered1},
+      {"a2d", vm::Geometry::Layered2},
+      {"cube", vm::Geometry::Cube},
+      {"acube", vm::Geometry::LayeredCube}};
   for (auto [name, g] : kNames)
     if (in.has(name)) {
       out = static_cast<u16>(g);
@@ -115,6 +128,9 @@ bool select_texture(const Instruction &in, Selected &s) {
     s.run = &tex;
     s.src[0] = in.type(1);
     if (s.src[0] == Type::F32) s.aux |= kFloatCoordinates;
+    if (in.has("level")) s.aux |= kLevel;
+    if (in.has("grad")) s.aux |= kDerivatives;
+    if (in.has("grad") && s.src[0] != Type::F32) return false;
     return ptx::size_of(s.dst) == 4;
   }
   if (!in.has("b") || in.has("clamp")) return false;

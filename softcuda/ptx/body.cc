@@ -167,7 +167,11 @@ class BodyParser : Parser {
   Result<Operand> operand(size_t depth) {
     if (depth > 4) return error("an operand is nested too deeply");
     if (token().is("[")) return group(OperandKind::Address, "]", depth);
-    if (token().is("{")) return group(OperandKind::Vector, "}", depth);
+    if (token().is("{")) {
+      CKPT_TRY(Operand o, group(OperandKind::Vector, "}", depth));
+      CKPT_CHECK(second(o));
+      return o;
+    }
     if (token().is("(")) return group(OperandKind::List, ")", depth);
     if (accept("!")) {
       CKPT_TRY(Operand o, operand(depth + 1));
@@ -182,14 +186,19 @@ class BodyParser : Parser {
     }
     if (token().kind != TokenKind::Word) return immediate();
     CKPT_TRY(Operand o, named(advance().text));
-    if (accept("|")) {
-      CKPT_TRY(Operand second, named(advance().text));
-      o.second.push_back(std::move(second));
-    }
+    CKPT_CHECK(second(o));
     if (token().is("+") || token().is("-")) {
       CKPT_TRY(o.bits, integer());
     }
     return o;
+  }
+
+  // The q of %p|%q.
+  Result<> second(Operand &o) {
+    if (!accept("|")) return {};
+    CKPT_TRY(Operand q, named(advance().text));
+    o.second.push_back(std::move(q));
+    return {};
   }
 
   Result<Operand> group(OperandKind kind, std::string_view end, size_t depth) {

@@ -10,6 +10,9 @@ namespace ckpt::softcuda::runtime {
 inline CUdeviceptr address(const void *p) { return reinterpret_cast<CUdeviceptr>(p); }
 inline CUdeviceptr *device_pointer(void **p) { return reinterpret_cast<CUdeviceptr *>(p); }
 CUarray as_array(cudaArray_const_t a);
+inline CUmipmappedArray as_mipmap(cudaMipmappedArray_const_t m) {
+  return reinterpret_cast<CUmipmappedArray>(const_cast<cudaMipmappedArray *>(m));
+}
 // Bytes of an array's element; 1 for no array.
 size_t element_bytes(CUarray a);
 // Bytes of an array's row; 0: not an array.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Devices, errors, attributes of functions.
+#include <algorithm>
 #include <cstring>
+#include <initializer_list>
 
 #include "softcuda/error_table.h"
 #include "softcuda/runtime/state.h"
@@ -31,6 +33,44 @@ size_t size_attribute(int device, CUdevice_attribute a) {
   return static_cast<size_t>(attribute(device, a));
 }
 
+#define TEXTURE(name) attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE##name)
+#define SURFACE(name) attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACE##name)
+
+void set(int *extents, std::initializer_list<int> values) {
+  std::copy(values.begin(), values.end(), extents);
+}
+
+void set_texture_extents(cudaDeviceProp &p, int d) {
+  p.maxTexture1D = TEXTURE(1D_WIDTH);
+  p.maxTexture1DMipmap = TEXTURE(1D_MIPMAPPED_WIDTH);
+  set(p.maxTexture2D, {TEXTURE(2D_WIDTH), TEXTURE(2D_HEIGHT)});
+  set(p.maxTexture2DMipmap, {TEXTURE(2D_MIPMAPPED_WIDTH), TEXTURE(2D_MIPMAPPED_HEIGHT)});
+  set(p.maxTexture2DLinear,
+      {TEXTURE(2D_LINEAR_WIDTH), TEXTURE(2D_LINEAR_HEIGHT), TEXTURE(2D_LINEAR_PITCH)});
+  set(p.maxTexture3D, {TEXTURE(3D_WIDTH), TEXTURE(3D_HEIGHT), TEXTURE(3D_DEPTH)});
+  p.maxTextureCubemap = TEXTURE(CUBEMAP_WIDTH);
+  set(p.maxTexture1DLayered, {TEXTURE(1D_LAYERED_WIDTH), TEXTURE(1D_LAYERED_LAYERS)});
+  set(p.maxTexture2DLayered,
+      {TEXTURE(2D_LAYERED_WIDTH), TEXTURE(2D_LAYERED_HEIGHT), TEXTURE(2D_LAYERED_LAYERS)});
+  set(p.maxTextureCubemapLayered,
+      {TEXTURE(CUBEMAP_LAYERED_WIDTH), TEXTURE(CUBEMAP_LAYERED_LAYERS)});
+}
+
+void set_surface_extents(cudaDeviceProp &p, int d) {
+  p.maxSurface1D = SURFACE(1D_WIDTH);
+  set(p.maxSurface2D, {SURFACE(2D_WIDTH), SURFACE(2D_HEIGHT)});
+  set(p.maxSurface3D, {SURFACE(3D_WIDTH), SURFACE(3D_HEIGHT), SURFACE(3D_DEPTH)});
+  p.maxSurfaceCubemap = SURFACE(CUBEMAP_WIDTH);
+  set(p.maxSurface1DLayered, {SURFACE(1D_LAYERED_WIDTH), SURFACE(1D_LAYERED_LAYERS)});
+  set(p.maxSurface2DLayered,
+      {SURFACE(2D_LAYERED_WIDTH), SURFACE(2D_LAYERED_HEIGHT), SURFACE(2D_LAYERED_LAYERS)});
+  set(p.maxSurfaceCubemapLayered,
+      {SURFACE(CUBEMAP_LAYERED_WIDTH), SURFACE(CUBEMAP_LAYERED_LAYERS)});
+}
+
+#undef TEXTURE
+#undef SURFACE
+
 void fill_properties(cudaDeviceProp &p, int d) {
   cuDeviceGetName(p.name, sizeof p.name, d);
   CUuuid uuid{};
@@ -56,12 +96,8 @@ void fill_properties(cudaDeviceProp &p, int d) {
   p.surfaceAlignment = size_attribute(d, CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT);
   p.multiProcessorCount = attribute(d, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   p.canMapHostMemory = attribute(d, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY);
-  p.maxTexture1D = attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH);
-  p.maxTexture2D[0] = attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH);
-  p.maxTexture2D[1] = attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT);
-  p.maxTexture3D[0] = attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH);
-  p.maxTexture3D[1] = attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT);
-  p.maxTexture3D[2] = attribute(d, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH);
+  set_texture_extents(p, d);
+  set_surface_extents(p, d);
   p.concurrentKernels = attribute(d, CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS);
   p.pciBusID = attribute(d, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
   p.asyncEngineCount = attribute(d, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);

@@ -181,31 +181,4 @@ Result<> Decoder::copy(const Instruction &in, Op op) {
   return {};
 }
 
-// tex {values}, [handle, {coordinates}]; sust [handle, {coordinates}], {values}.
-Result<> Decoder::texture(const Instruction &in, Op op, const isa::Selected &s) {
-  bool store = in.opcode == "sust";
-  if (in.operands.size() < 2) return error(in, "too few operands");
-  const Operand &where = in.operands[store ? 0 : 1];
-  if (where.kind != OperandKind::Address || where.inner.size() != 2)
-    return error(in, "a handle and coordinates are expected");
-  // An offset, a gradient or a level of detail other than 0 would change the result.
-  bool level_zero =
-      !in.has("level") || (in.operands.size() == 3 && in.operands[2].kind != OperandKind::Vector);
-  if (!level_zero || in.has("grad") || in.operands.size() > 3)
-    return error(in, "this form is not supported by the software device");
-  Operand values = as_vector(in.operands[store ? 1 : 0]), coordinates = as_vector(where.inner[1]);
-  size_t n = values.inner.size(), axes = coordinates.inner.size();
-  if (n == 0 || n > 4 || axes == 0 || axes > 4)
-    return error(in, "the vectors have an unexpected number of elements");
-  CKPT_TRY(op.a, source(where.inner[0], Type::U64));
-  CKPT_CHECK(rows_of_list(values, s.dst, !store, op));
-  Op unused;  // the coordinates follow the values, so op.list leads to both
-  CKPT_CHECK(rows_of_list(coordinates, Type::B32, false, unused));
-  op.d = static_cast<u32>(n);
-  op.c = static_cast<u32>(ptx::size_of(s.dst));
-  op.imm = static_cast<i64>(axes);
-  emit_with_widening(op);
-  return {};
-}
-
 }  // namespace ckpt::softcuda::vm

@@ -16,6 +16,7 @@
 #include "softcuda/isa/helpers.h"
 #include "softcuda/isa/select.h"
 #include "softcuda/vm/kernel.h"
+#include "softcuda/vm/texture.h"
 
 namespace ckpt::softcuda::vm {
 
@@ -72,9 +73,12 @@ class Decoder {
   Result<> copy(const ptx::Instruction &in, Op op);
   Result<> bulk(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> mbarrier(const ptx::Instruction &in, Op op, const isa::Selected &s);
-  Result<> texture(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> address(const ptx::Instruction &in, const ptx::Operand &o, ptx::Space space, Op &op);
   Result<> frame_or_parameter(const ptx::Operand &base, const isa::Selected &s, Op &op);
+
+  // texture_operands.cc: instructions on textures and surfaces
+  Result<> texture(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> detail(const ptx::Instruction &in, Geometry g);
 
   // matrices.cc: fragments of matrices
   Result<> matrix(const ptx::Instruction &in, Op op, const isa::Selected &s);

@@ -9,6 +9,8 @@
 #include <shared_mutex>
 #include <unordered_set>
 
+#include "softcuda/vm/cube.h"
+
 namespace ckpt::softcuda::vm {
 namespace {
 
@@ -66,8 +68,9 @@ float float_at(const char *p, Channel c) {
   }
 }
 
-bool gives_floats(const Texture &t) {
-  return t.as_float || t.channel == Channel::Float || t.channel == Channel::Half;
+// IEC 61966-2-1.
+float linear_of_srgb(float v) {
+  return v <= 0.04045f ? v / 12.92f : std::pow((v + 0.055f) / 1.055f, 2.4f);
 }
 
 i64 floor_mod(i64 a, i64 n) { return ((a % n) + n) % n; }
@@ -91,48 +94,26 @@ i64 index_of(i64 i, i64 n, AddressMode mode, bool normalized) {
   return i < 0 ? 0 : n - 1;
 }
 
-u32 axes_of(Geometry g) {
-  return g == Geometry::D1 || g == Geometry::Layered1 ? 1 : g == Geometry::D3 ? 3 : 2;
+// Applies the addressing modes. False: the border colour.
+bool resolve(const Texture &t, const Level &l, Geometry g, const i64 *at, i64 *index) {
+  const i64 sizes[] = {l.width, l.height, l.depth};
+  bool inside = true;
+  for (u32 k = 0; k < axes_of(g); ++k) {
+    AddressMode mode = t.seamless ? AddressMode::Clamp : t.mode[k];
+    index[k] = index_of(at[k], sizes[k], mode, t.normalized);
+    inside &= index[k] >= 0;
+  }
+  return inside;
 }
 
-struct Sample {
-  float f[4];
-  u32 bits[4];
-};
-
-Sample sample(const Texture &t, Geometry g, const i64 *at, u32 layer) {
-  Sample s{};
-  bool floats = gives_floats(t);
-  s.bits[3] = floats ? std::bit_cast<u32>(1.0f) : 1;
-  s.f[3] = 1;
-  const i64 sizes[] = {t.width, t.height, t.depth};
-  i64 index[3] = {0, 0, 0};
-  bool border = false;
-  for (u32 k = 0; k < axes_of(g); ++k) {
-    index[k] = index_of(at[k], sizes[k], t.mode[k], t.normalized);
-    border |= index[k] < 0;
-  }
-  if (g == Geometry::Layered1 || g == Geometry::Layered2)
-    index[2] = std::min<i64>(layer, t.depth - 1);
-  const char *p = nullptr;
-  if (!border)
-    p = t.data + index[2] * static_cast<i64>(t.slice_bytes) +
-        index[1] * static_cast<i64>(t.row_bytes) + index[0] * t.element_bytes();
-  u32 step = channel_bytes(t.channel);
-  for (u32 c = 0; c < t.channels; ++c) {
-    if (floats) {
-      s.f[c] = border ? t.border[c] : float_at(p + c * step, t.channel);
-      s.bits[c] = std::bit_cast<u32>(s.f[c]);
-    } else {
-      s.bits[c] = border ? static_cast<u32>(t.border[c])
-                         : static_cast<u32>(integer_at(p + c * step, t.channel));
-    }
-  }
-  return s;
+Texel texel_of(const Sample &s) {
+  Texel out;
+  std::memcpy(out.value, s.bits, sizeof out.value);
+  return out;
 }
 
 // Weights have 8 bits of fraction, as the programming guide specifies ("Linear Filtering").
-Texel filtered(const Texture &t, Geometry g, const float *x, u32 layer) {
+Texel filtered(const Texture &t, const Level &l, Geometry g, const float *x, u32 layer) {
   u32 axes = axes_of(g);
   i64 base[3] = {0, 0, 0};
   float weight[3] = {0, 0, 0};
@@ -151,7 +132,7 @@ Texel filtered(const Texture &t, Geometry g, const float *x, u32 layer) {
       if (k < axes) w *= far ? weight[k] : 1 - weight[k];
     }
     if (w == 0) continue;
-    Sample s = sample(t, g, at, layer);
+    Sample s = sample(t, l, g, at, layer);
     for (u32 c = 0; c < 4; ++c) sum[c] += w * s.f[c];
   }
   Texel out;
@@ -162,6 +143,45 @@ Texel filtered(const Texture &t, Geometry g, const float *x, u32 layer) {
 }  // namespace
 
 u32 Texture::element_bytes() const { return channels * channel_bytes(channel); }
+bool Texture::gives_floats() const {
+  return as_float || channel == Channel::Float || channel == Channel::Half;
+}
+
+u32 axes_of(Geometry g) {
+  return g == Geometry::D1 || g == Geometry::Layered1 ? 1 : g == Geometry::D3 ? 3 : 2;
+}
+u32 coordinates_of(Geometry g) {
+  return g == Geometry::Cube || g == Geometry::LayeredCube ? 3 : axes_of(g);
+}
+bool is_layered(Geometry g) {
+  return g == Geometry::Layered1 || g == Geometry::Layered2 || g == Geometry::LayeredCube;
+}
+
+Sample sample(const Texture &t, const Level &l, Geometry g, const i64 *at, u32 layer) {
+  Sample s{};
+  bool floats = t.gives_floats();
+  s.bits[3] = floats ? std::bit_cast<u32>(1.0f) : 1;
+  s.f[3] = 1;
+  i64 index[3] = {0, 0, 0};
+  bool border = !resolve(t, l, g, at, index);
+  if (is_layered(g) || g == Geometry::Cube) index[2] = std::min<i64>(layer, l.depth - 1);
+  const char *p = nullptr;
+  if (!border)
+    p = l.data + index[2] * static_cast<i64>(l.slice_bytes) +
+        index[1] * static_cast<i64>(l.row_bytes) + index[0] * t.element_bytes();
+  u32 step = channel_bytes(t.channel);
+  for (u32 c = 0; c < t.channels; ++c) {
+    if (floats) {
+      s.f[c] = border ? t.border[c] : float_at(p + c * step, t.channel);
+      if (t.srgb && !border && c < 3) s.f[c] = linear_of_srgb(s.f[c]);
+      s.bits[c] = std::bit_cast<u32>(s.f[c]);
+    } else {
+      s.bits[c] = border ? static_cast<u32>(t.border[c])
+                         : static_cast<u32>(integer_at(p + c * step, t.channel));
+    }
+  }
+  return s;
+}
 
 void register_texture(const Texture *t) {
   std::unique_lock lock(mutex);
@@ -179,41 +199,39 @@ const Texture *texture_at(u64 handle) {
   return live().contains(t) ? t : nullptr;
 }
 
-Texel fetch(const Texture &t, Geometry g, const float *coordinates, u32 layer) {
-  const u32 sizes[] = {t.width, t.height, t.depth};
+Texel fetch_level(const Texture &t, const Level &l, const Place &p) {
+  const u32 sizes[] = {l.width, l.height, l.depth};
+  bool scaled = t.normalized || p.geometry == Geometry::Cube;
   float x[3] = {0, 0, 0};
-  for (u32 k = 0; k < axes_of(g); ++k)
-    x[k] = t.normalized ? coordinates[k] * static_cast<float>(sizes[k]) : coordinates[k];
-  if (t.filter && gives_floats(t)) return filtered(t, g, x, layer);
+  for (u32 k = 0; k < axes_of(p.geometry); ++k)
+    x[k] = scaled ? p.real[k] * static_cast<float>(sizes[k]) : p.real[k];
+  if (t.filter && t.gives_floats())
+    return t.seamless && p.geometry == Geometry::Cube ? filtered_across_edges(t, l, x, p.layer)
+                                                      : filtered(t, l, p.geometry, x, p.layer);
   i64 at[3] = {0, 0, 0};
-  for (u32 k = 0; k < axes_of(g); ++k) at[k] = static_cast<i64>(std::floor(x[k]));
-  Sample s = sample(t, g, at, layer);
-  Texel out;
-  std::memcpy(out.value, s.bits, sizeof out.value);
-  return out;
+  for (u32 k = 0; k < axes_of(p.geometry); ++k) at[k] = static_cast<i64>(std::floor(x[k]));
+  return texel_of(sample(t, l, p.geometry, at, p.layer));
 }
 
-Texel fetch_at(const Texture &t, Geometry g, const i32 *coordinates, u32 layer) {
-  i64 at[3] = {0, 0, 0};
-  for (u32 k = 0; k < axes_of(g); ++k) at[k] = coordinates[k];
-  Sample s = sample(t, g, at, layer);
+Texel fetch_at(const Texture &t, const Place &p, i32 level) {
+  i32 last = static_cast<i32>(t.levels.size()) - 1;
+  const Level &l = t.levels[static_cast<size_t>(std::clamp(level, 0, last))];
   // A fetch outside of linear memory returns zero.
-  bool outside =
-      t.linear_memory && (coordinates[0] < 0 || static_cast<u32>(coordinates[0]) >= t.width);
-  Texel out;
-  std::memcpy(out.value, s.bits, sizeof out.value);
-  if (outside) std::memset(out.value, 0, sizeof out.value);
-  return out;
+  if (t.linear_memory && (p.whole[0] < 0 || static_cast<u32>(p.whole[0]) >= l.width)) return {};
+  i64 at[3] = {p.whole[0], p.whole[1], p.whole[2]};
+  return texel_of(sample(t, l, p.geometry, at, p.layer));
 }
 
-char *surface_element(const Texture &t, Geometry g, const i32 *c, u32 bytes) {
+char *surface_element(const Texture &t, const Place &p, u32 bytes) {
+  const Level &l = t.levels[0];
+  const i32 *c = p.whole;
+  Geometry g = p.geometry;
   i64 x = c[0];
-  bool layered = g == Geometry::Layered1 || g == Geometry::Layered2;
   i64 y = g == Geometry::D1 || g == Geometry::Layered1 ? 0 : c[1];
-  i64 z = g == Geometry::D3 ? c[2] : layered ? c[axes_of(g)] : 0;
-  if (x < 0 || y < 0 || z < 0 || y >= t.height || z >= t.depth) return nullptr;
-  if (static_cast<u64>(x) + bytes > u64{t.width} * t.element_bytes()) return nullptr;
-  return t.data + z * static_cast<i64>(t.slice_bytes) + y * static_cast<i64>(t.row_bytes) + x;
+  i64 z = g == Geometry::D3 ? c[2] : is_layered(g) ? c[axes_of(g)] : 0;
+  if (x < 0 || y < 0 || z < 0 || y >= l.height || z >= l.depth) return nullptr;
+  if (static_cast<u64>(x) + bytes > u64{l.width} * t.element_bytes()) return nullptr;
+  return l.data + z * static_cast<i64>(l.slice_bytes) + y * static_cast<i64>(l.row_bytes) + x;
 }
 
 }  // namespace ckpt::softcuda::vm

@@ -143,14 +143,16 @@ def test_a_killed_dump_leaves_the_program_running(cuda, phase):
     assert job.lines[-2:] == expected
 
 
-EXAMPLES = ["vector_add.cu", "kernels.cu", "streams.cu", "textures.cu", "differential.cu", "language.cu", "hopper.cu",
-            "matrices.cu", "barriers.cu", "partitions.cu"]
+EXAMPLES = ["vector_add.cu", "kernels.cu", "streams.cu", "textures.cu", "mipmaps.cu", "differential.cu", "language.cu",
+            "hopper.cu", "matrices.cu", "barriers.cu", "partitions.cu"]
+FAST_EXAMPLES = ["streams.cu", "textures.cu", "mipmaps.cu"]
 
 
-SECONDS_PER_LAUNCH = {"vector_add.cu": 1, "kernels.cu": 0.3, "language.cu": 0.3, "hopper.cu": 0.3, "partitions.cu": 0.3}
+SECONDS_PER_LAUNCH = {"vector_add.cu": 1, "kernels.cu": 0.3, "language.cu": 0.3, "hopper.cu": 0.3, "partitions.cu": 0.3,
+                      "mipmaps.cu": 2e-2}
 
 
-@pytest.mark.parametrize("source", [pytest.param(s, marks=[] if s in ("streams.cu", "textures.cu") else pytest.mark.full)
+@pytest.mark.parametrize("source", [pytest.param(s, marks=[] if s in FAST_EXAMPLES else pytest.mark.full)
                                     for s in EXAMPLES])
 def test_every_example_is_restored_in_the_middle(cuda, make, source):  # noqa: F811
     """Launches take long, so that the dump comes in the middle. The programs check their own results."""
@@ -170,6 +172,21 @@ def test_every_example_is_restored_in_the_middle(cuda, make, source):  # noqa: F
     copy = cuda.ckpt.restore("image", "--device", "cuda:1")
     assert copy.wait() == 0, copy.error_text
     assert "PASSED" in copy.text
+
+
+def test_mipmapped_arrays_move_to_another_device(cuda):
+    """Twice, in both rounds of the program, which checks its own results."""
+    model = cuda.ckpt.folder / "model"
+    model.write_text("launch 2e-2\n")
+    cuda.ckpt.env["CKPT_SOFTCUDA_MODEL"] = str(model)
+    job = cuda.start(source="mipmaps.cu", paused=False, options=["--device", "cuda:0"])
+    for cases, device in ((5, "cuda:1"), (35, "cuda:0")):
+        job.wait_lines(cases)
+        r = cuda.suspend(job)
+        assert r.returncode == 0 and json.loads(r.stdout)["device_bytes"] > 0, r.stderr
+        assert cuda.used_mib() == [0, 0]
+        assert cuda.resume(job, "--device", device).returncode == 0
+    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
 
 
 @pytest.mark.full

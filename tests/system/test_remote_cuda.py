@@ -176,6 +176,16 @@ def test_what_cannot_be_reached_is_refused_by_name(nodes):
     assert job.error_text.count(refused) == 1
 
 
+def test_mipmapped_arrays_are_refused_by_name(nodes):
+    """Each call that makes one or uses one."""
+    job = nodes.start("mipmaps.cu", "refused", device=nodes.device())
+    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
+    reason = "is refused on a CUDA device of another node: mipmapped arrays are not carried to other nodes"
+    for entry in ("Create", "GetLevel", "GetMemoryRequirements", "Destroy"):
+        assert job.error_text.count(f"cuMipmappedArray{entry} {reason}") == 1, job.error_text
+    assert job.error_text.count("a texture of a mipmapped array is refused on a CUDA device of another node") == 1
+
+
 def test_a_static_runtime_is_refused_before_the_program_starts(nodes):
     program = nodes.make("vector_add.cu", runtime="static")
     r = nodes.server.call("ckpt-run", "--device", nodes.device(), program)

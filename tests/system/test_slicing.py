@@ -208,6 +208,14 @@ def test_programs_in_slices(cuda, source):
     assert "PASSED" in output(cuda, source, "--slice=3")[0]
 
 
+def test_kernels_on_textures_in_slices(cuda):
+    text, log = output(cuda, "mipmaps.cu", "--slice=1", debug=True)
+    assert "PASSED" in text
+    found = slices(log)
+    assert sum(found[name] == [3] * len(found[name]) for name in found if name.startswith("_Z3askI")) == 5
+    assert set(found["_Z8ask_cubeyPK5QueryiPfb"]) == {4}
+
+
 def test_a_guest_computes_the_same(cuda):
     expected, _ = output(cuda, "slices.cu")
     assert output(cuda, "slices.cu", "--guest", "--fps=120")[0] == expected

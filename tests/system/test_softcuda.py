@@ -39,7 +39,7 @@ def soft(tmp_path):
     assert not list(tmp_path.glob("*.sock"))
 
 
-@pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
+@pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu", "mipmaps.cu",
                                     "differential.cu", "driver.cc", "checkpoint.cc", "hopper.cu", "matrices.cu",
                                     "accesses.cu", "entries.cu", "linking.cc", "video.cc", "launches.cu", "partitions.cu",
                                     "softcuda_graphs.cu", "published.cu",
@@ -137,7 +137,8 @@ def test_a_program_without_ptx_is_refused(make, soft):
 @pytest.mark.parametrize("what, text", [("bounds", "invalid write of 4 bytes"), ("pageable", "invalid write"),
                                         ("misaligned", "misaligned write"), ("shared", "invalid write of 1 bytes"), ("assert", "Assertion `n < 3` failed"),
                                         ("trap", "trap"), ("recursion", "cudaLimitStackSize"),
-                                        ("deadlock", "no other thread can run"), ("values", "")])
+                                        ("deadlock", "no other thread can run"), ("values", ""),
+                                        ("stale", "is not the handle of a texture or surface"), ("reset", "")])
 def test_errors(make, soft, what, text):
     r = soft(make("errors.cu"), what)
     assert "PASSED" in r.stdout

@@ -29,6 +29,7 @@ __global__ void increments(volatile int *p, int n) {
   for (int i = 0; i < n && p[1] < 2; ++i) {}
   for (int i = 0; i < n; ++i) *p = *p + 1;
 }
+__global__ void fetch(cudaTextureObject_t t, float *out) { *out = tex1D<float>(t, 0.5f); }
 __global__ void stuck() {
   if (threadIdx.x < 32) __syncthreads();
   else
@@ -90,6 +91,25 @@ int main(int argc, char **argv) {
     // The context still works.
     write<<<1, 1>>>(p, 3);
     CUDA(cudaDeviceSynchronize());
+  } else if (std::strcmp(what, "stale") == 0) {
+    // Of an array that has ended.
+    cudaChannelFormatDesc f = cudaCreateChannelDesc<float>();
+    cudaResourceDesc r{};
+    cudaTextureDesc how{};
+    cudaTextureObject_t texture;
+    CUDA(cudaMallocArray(&r.res.array.array, &f, 4));
+    CUDA(cudaCreateTextureObject(&texture, &r, &how, nullptr));
+    CUDA(cudaFreeArray(r.res.array.array));
+    fetch<<<1, 1>>>(texture, reinterpret_cast<float *>(p));
+    CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+  } else if (std::strcmp(what, "reset") == 0) {
+    // Arrays end with their context.
+    cudaChannelFormatDesc f = cudaCreateChannelDesc<float>();
+    cudaArray_t array;
+    CUDA(cudaMallocArray(&array, &f, 4));
+    CUDA(cudaDeviceReset());
+    float four[4] = {};
+    CHECK(cudaMemcpy2DToArray(array, 0, 0, four, 16, 16, 1, cudaMemcpyHostToDevice) == cudaErrorInvalidResourceHandle);
   } else if (std::strcmp(what, "race") == 0) {
     const int n = 1000000;
     cudaStream_t a, b;

@@ -92,6 +92,36 @@ TEST_CASE("the error of a kernel that cannot run names the instruction and its l
         std::string::npos);
 }
 
+TEST_CASE("forms of texture instructions are told apart by their operands") {
+  auto error = [](const std::string &instruction) {
+    return kernel_error(
+        ".entry k() {\n"
+        "  .reg .f32 f<9>; .reg .b32 r<4>; .reg .b64 h; .reg .pred p;\n  " +
+        instruction + ";\n}\n");
+  };
+  const std::string kValues = " {f0, f1, f2, f3}", kPlace = ", [h, {f4, f5}]";
+  for (const char *form : {"tex.2d", "tex.base.2d"})
+    CHECK(error(form + (".v4.f32.f32" + kValues + kPlace)) == "");
+  CHECK(error("tex.2d.v4.f32.f32" + kValues + "|p" + kPlace) == "");
+  CHECK(error("tex.level.2d.v4.f32.f32" + kValues + kPlace + ", f6") == "");
+  CHECK(error("tex.level.2d.v4.f32.s32" + kValues + ", [h, {r0, r1}], r2") == "");
+  CHECK(error("tex.grad.2d.v4.f32.f32" + kValues + kPlace + ", {f4, f5}, {f6, f7}") == "");
+  CHECK(error("tex.acube.v4.f32.f32" + kValues + ", [h, {r0, f4, f5, f6}]") == "");
+  // An offset, a depth to compare with, what is missing.
+  const std::string kRefused[] = {"tex.2d.v4.f32.f32" + kValues + kPlace + ", {r0, r1}",
+                                  "tex.2d.v4.f32.f32" + kValues + kPlace + ", f6",
+                                  "tex.level.2d.v4.f32.f32" + kValues + kPlace,
+                                  "tex.level.2d.v4.f32.f32" + kValues + kPlace + ", f6, {r0, r1}",
+                                  "tex.grad.2d.v4.f32.f32" + kValues + kPlace + ", {f4, f5}",
+                                  "tex.grad.2d.v4.f32.f32" + kValues + kPlace + ", {f4}, {f5}",
+                                  "tex.cube.v4.f32.f32" + kValues + kPlace,
+                                  "tex.a2d.v4.f32.f32" + kValues + ", [h, {r0, f4}]"};
+  for (const std::string &instruction : kRefused) {
+    CAPTURE(instruction);
+    CHECK(error(instruction).find("PTX line 6: tex.") != std::string::npos);
+  }
+}
+
 TEST_CASE("braces are scopes for registers and labels") {
   CHECK(kernel_error(".entry k() {\n"
                      "  .reg .b32 %r<2>;\n"
