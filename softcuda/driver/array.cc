@@ -37,7 +37,10 @@ constexpr unsigned kKnownFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDS
 
 CUresult check_description(const Context &c, const CUDA_ARRAY3D_DESCRIPTOR &d, bool mipmapped) {
   REQUIRE(d.NumChannels == 1 || d.NumChannels == 2 || d.NumChannels == 4, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(channel_of(d.Format) && (d.Flags & ~kKnownFlags) == 0, CUDA_ERROR_NOT_SUPPORTED);
+  if (!channel_of(d.Format))
+    return refuse(fmt::format("an array of the format {:#x}", static_cast<u32>(d.Format)));
+  if (unsigned unknown = d.Flags & ~kKnownFlags; unknown != 0)
+    return refuse(fmt::format("an array with the flags {:#x}", unknown));
   return check_extents(c, d, mipmapped);
 }
 

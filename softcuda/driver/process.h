@@ -23,6 +23,7 @@ inline constexpr u32 kSharedPerBlock = 48 * 1024;
 inline constexpr u32 kSharedPerBlockOptin = 227 * 1024;
 inline constexpr u32 kRegistersPerMultiprocessor = 65536;
 inline constexpr u32 kThreadsPerBlock = 1024;
+inline constexpr int kLinearTextureElements = 1 << 28;
 
 // Makes API calls wait while the process is locked for a checkpoint.
 class Gate {
@@ -124,5 +125,7 @@ Stream *per_thread_stream(Context *c);
 
 // Writes a message for the user to standard error, unless CKPT_SOFTCUDA_QUIET is set.
 void warn(const std::string &text);
+// Says once for each text that this is not supported. Returns CUDA_ERROR_NOT_SUPPORTED.
+CUresult refuse(const std::string &what);
 
 }  // namespace ckpt::softcuda::driver

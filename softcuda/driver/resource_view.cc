@@ -12,7 +12,7 @@ constexpr vm::Channel kChannels[] = {vm::Channel::U8,   vm::Channel::S8,   vm::C
 CUresult set_view_format(CUresourceViewFormat f, vm::Texture &t) {
   if (f == CU_RES_VIEW_FORMAT_NONE) return CUDA_SUCCESS;
   REQUIRE(f >= CU_RES_VIEW_FORMAT_UINT_1X8, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(f <= CU_RES_VIEW_FORMAT_FLOAT_4X32, CUDA_ERROR_NOT_SUPPORTED);  // compressed blocks
+  if (f > CU_RES_VIEW_FORMAT_FLOAT_4X32) return refuse("a resource view of compressed blocks");
   u32 n = static_cast<u32>(f - CU_RES_VIEW_FORMAT_UINT_1X8), bytes = t.element_bytes();
   t.channel = kChannels[n / 3];
   t.channels = 1u << n % 3;
@@ -47,10 +47,13 @@ CUresult choose_layers(const CUDA_ARRAY3D_DESCRIPTOR &d, const CUDA_RESOURCE_VIE
 }  // namespace
 
 std::optional<CUDA_ARRAY3D_DESCRIPTOR> description_of(const CUDA_RESOURCE_DESC &r) {
-  if (r.resType == CU_RESOURCE_TYPE_ARRAY) return process().arrays.get(r.res.array.hArray)->desc;
-  if (r.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
-    return process().mipmaps.get(r.res.mipmap.hMipmappedArray)->desc;
-  return {};
+  std::optional<CUDA_ARRAY3D_DESCRIPTOR> d;
+  if (r.resType == CU_RESOURCE_TYPE_ARRAY) {
+    if (const Array *a = process().arrays.get(r.res.array.hArray)) d = a->desc;
+  } else if (r.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
+    if (const Mipmap *m = process().mipmaps.get(r.res.mipmap.hMipmappedArray)) d = m->desc;
+  }
+  return d;
 }
 
 CUresult apply_view(const CUDA_RESOURCE_DESC &r, const CUDA_RESOURCE_VIEW_DESC &v, vm::Texture &t) {

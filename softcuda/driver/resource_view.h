@@ -8,7 +8,7 @@
 
 namespace ckpt::softcuda::driver {
 
-// Of the array or mipmapped array, which is live. No value: it is neither.
+// Of the array or mipmapped array. No value: it is neither.
 std::optional<CUDA_ARRAY3D_DESCRIPTOR> description_of(const CUDA_RESOURCE_DESC &r);
 
 // `t` shows the whole resource, and then the view of it.

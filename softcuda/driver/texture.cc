@@ -48,20 +48,17 @@ CUresult set_mipmap(CUmipmappedArray handle, vm::Texture &t) {
   return CUDA_SUCCESS;
 }
 
-// The number of elements of a linear texture.
-constexpr u64 kLinearElements = 1 << 28;
-
 CUresult set_memory(const CUDA_RESOURCE_DESC &r, vm::Texture &t) {
   bool linear = r.resType == CU_RESOURCE_TYPE_LINEAR;
   REQUIRE(linear || r.resType == CU_RESOURCE_TYPE_PITCH2D, CUDA_ERROR_INVALID_VALUE);
   std::optional<vm::Channel> channel =
       channel_of(linear ? r.res.linear.format : r.res.pitch2D.format);
-  REQUIRE(channel, CUDA_ERROR_NOT_SUPPORTED);
+  if (!channel) return refuse("a texture of this format");
   t.channel = *channel;
   t.channels = linear ? r.res.linear.numChannels : r.res.pitch2D.numChannels;
   REQUIRE(t.channels == 1 || t.channels == 2 || t.channels == 4, CUDA_ERROR_INVALID_VALUE);
   u64 bytes = linear ? r.res.linear.sizeInBytes : r.res.pitch2D.pitchInBytes * r.res.pitch2D.height;
-  REQUIRE(!linear || bytes / t.element_bytes() <= kLinearElements, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(!linear || bytes / t.element_bytes() <= kLinearTextureElements, CUDA_ERROR_INVALID_VALUE);
   t.linear_memory = linear;
   vm::Level &l = t.levels[0];
   l.width = static_cast<u32>(linear ? bytes / t.element_bytes() : r.res.pitch2D.width);
@@ -226,7 +223,7 @@ SOFTCUDA_API CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *elements, CUarr
   REQUIRE(elements != nullptr && channel_of(format) &&
               (channels == 1 || channels == 2 || channels == 4),
           CUDA_ERROR_INVALID_VALUE);
-  *elements = kLinearElements;
+  *elements = kLinearTextureElements;
   return CUDA_SUCCESS;
 }
 

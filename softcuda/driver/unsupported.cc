@@ -9,23 +9,24 @@
 
 #include "softcuda/driver/process.h"
 
-namespace {
+namespace ckpt::softcuda::driver {
 
-CUresult refuse(const char *name) {
+CUresult refuse(const std::string &what) {
   static std::mutex mutex;
   static std::set<std::string> *const kReported = new std::set<std::string>;
   std::lock_guard lock(mutex);
-  if (kReported->insert(name).second)
-    ckpt::softcuda::driver::warn(std::string(name) + " is not supported by the software device");
+  if (kReported->insert(what).second) warn(what + " is not supported by the software device");
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-}  // namespace
+}  // namespace ckpt::softcuda::driver
 
 // The functions ignore their arguments, so the types do not matter.
-#define CU_ENTRY(name, version, symbol, per_thread)                                                \
-  extern "C" __attribute__((used)) CUresult softcuda_refuse_##symbol() { return refuse(#symbol); } \
-  asm(".weak " #symbol "\n.type " #symbol ", @function\n.set " #symbol                             \
+#define CU_ENTRY(name, version, symbol, per_thread)                      \
+  extern "C" __attribute__((used)) CUresult softcuda_refuse_##symbol() { \
+    return ckpt::softcuda::driver::refuse(#symbol);                      \
+  }                                                                      \
+  asm(".weak " #symbol "\n.type " #symbol ", @function\n.set " #symbol   \
       ", softcuda_refuse_" #symbol);
 #include "common/api/cuda_entries.api"
 #undef CU_ENTRY

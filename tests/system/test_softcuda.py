@@ -129,6 +129,12 @@ def test_a_refused_function_is_named_once(make, soft):
     assert r.stderr == "softcuda: cudaGraphConditionalHandleCreate is not supported by the software device\n"
 
 
+def test_arrays_that_are_refused_are_named(make, soft):
+    r = soft(make("mipmaps.cu"))
+    assert r.stderr.splitlines() == [f"softcuda: {what} is not supported by the software device" for what in (
+        "an array with the flags 0x40", "an array of the format 0xb0", "a resource view of compressed blocks")]
+
+
 def test_a_program_without_ptx_is_refused(make, soft):
     r = soft(make("vector_add.cu", "-gencode=arch=compute_75,code=sm_75"), expect=1)
     assert "holds no PTX" in r.stderr

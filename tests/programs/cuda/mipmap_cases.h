@@ -106,6 +106,20 @@ void check_seams(const Pyramid &p) {
   for (size_t i = 0; i < q.size(); ++i) CHECK(std::fabs(got[i] - want[i]) <= 0.01);
 }
 
+// Layer 1 is a cube; for a surface, its third face is layer 8.
+void check_surfaces(const Pyramid &cubes) {
+  cudaResourceDesc r{};
+  r.resType = cudaResourceTypeArray;
+  r.res.array.array = cubes.level(1);
+  cudaSurfaceObject_t s;
+  float *out, got[2];
+  CUDA(cudaMalloc(&out, sizeof got));
+  CUDA(cudaCreateSurfaceObject(&s, &r));
+  faces<<<1, 1>>>(s, out);
+  CUDA(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
+  CHECK(got[0] == cubes.levels[1].at(3, 1, 8) && got[1] == -5);
+}
+
 void check_cubes(const Pyramid &cube, const Pyramid &cubes) {
   for (cudaTextureFilterMode filter : {cudaFilterModePoint, cudaFilterModeLinear}) {
     cudaTextureDesc how = sampling(filter, filter, cudaAddressModeClamp);
@@ -113,6 +127,7 @@ void check_cubes(const Pyramid &cube, const Pyramid &cubes) {
     check_faces(cubes, true, how);
   }
   check_seams(cube);
+  check_surfaces(cubes);
 }
 
 // Bytes as fractions, also of sRGB, and integers.
@@ -251,6 +266,10 @@ void check_arrays() {
         refused(8, 8, 0, CUDA_ARRAY3D_LAYERED));
   CHECK(refused(8, 8, 4096, CUDA_ARRAY3D_LAYERED) &&
         refused(8, 8, 0, CUDA_ARRAY3D_SPARSE, CUDA_ERROR_NOT_SUPPORTED));
+  CUDA_ARRAY3D_DESCRIPTOR video{64, 64, 0, CU_AD_FORMAT_NV12, 1, 0};
+  CUmipmappedArray m;
+  for (int i = 0; i < 2; ++i)
+    CHECK(cuMipmappedArrayCreate(&m, &video, 1) == CUDA_ERROR_NOT_SUPPORTED);
   cudaArray_t level;
   CHECK(cudaGetMipmappedArrayLevel(&level, nullptr, 0) == cudaErrorInvalidResourceHandle);
   CUDA(cudaFreeMipmappedArray(nullptr));
@@ -284,6 +303,10 @@ void check_errors(const Pyramid &p) {
     if (kind == 5) v.format = static_cast<cudaResourceViewFormat>(-1);
     CHECK(fails(good, &v) == (kind < 6));
   }
+  cudaResourceViewDesc blocks = view_of(p, 0, 3);
+  blocks.format = cudaResViewFormatUnsignedBlockCompressed1;
+  cudaTextureObject_t t;
+  CHECK(cudaCreateTextureObject(&t, &r, &good, &blocks) == cudaErrorNotSupported);
   cudaSurfaceObject_t s;
   CHECK(cudaCreateSurfaceObject(&s, &r) == cudaErrorInvalidValue &&
         cudaGetLastError() != cudaSuccess);

@@ -76,6 +76,11 @@ __global__ void add_one(cudaSurfaceObject_t s, int w) {
   int x = threadIdx.x, y = blockIdx.x;
   if (x < w) surf2Dwrite(surf2Dread<float>(s, 4 * x, y) + 1, s, 4 * x, y);
 }
+__global__ void faces(cudaSurfaceObject_t s, float *out) {
+  out[0] = surfCubemapLayeredread<float>(s, 4 * 3, 1, 8);
+  surfCubemapLayeredwrite<float>(-5, s, 4 * 2, 0, 11);
+  out[1] = surfCubemapLayeredread<float>(s, 4 * 2, 0, 11);
+}
 __global__ void colours(cudaTextureObject_t t, float4 *out, bool *resident) {
   out[0] = tex2DLod<float4>(t, 0.5f, 0.5f, 1, resident);
 }
@@ -293,7 +298,8 @@ int main(int argc, char **) {
   if (argc > 1) return check_refusals(), passed();
   Pyramid line({100, 0, 0}, 7, 0), plane({29, 20, 0}, 4, cudaArraySurfaceLoadStore), volume({9, 12, 7}, 4, 0);
   Pyramid lines({40, 0, 3}, 4, cudaArrayLayered), planes({16, 10, 3}, 4, cudaArrayLayered);
-  Pyramid cube({8, 8, 6}, 4, cudaArrayCubemap), cubes({8, 8, 12}, 3, cudaArrayCubemap | cudaArrayLayered);
+  const unsigned kCubes = cudaArrayCubemap | cudaArrayLayered | cudaArraySurfaceLoadStore;
+  Pyramid cube({8, 8, 6}, 4, cudaArrayCubemap), cubes({8, 8, 12}, 3, kCubes);
   std::vector<Case> cases;
   for (const Pyramid *p : {&line, &plane, &volume, &lines, &planes}) {
     for (const Case &c : cases_of(*p)) cases.push_back(c);
