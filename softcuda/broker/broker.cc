@@ -60,6 +60,7 @@ void Broker::accept() {
   (void)set_receive_timeout(fd->get(), std::chrono::milliseconds(2000));
   auto p = std::make_shared<Peer>();
   Result<ucred> peer = peer_credentials(fd->get());
+  p->identity = next_identity_++;
   p->pid = peer ? peer->pid : 0;
   p->fd = std::move(*fd);
   p->bytes.resize(devices_.size());
@@ -86,12 +87,17 @@ Result<> Broker::handle(const PeerPtr &p) {
     case Request::Reserve: return reserve(*p, r);
     case Request::Ask: return ask(p, r);
     case Request::Others: return others(*p);
+    case Request::Identify: return identify(*p);
+    case Request::Connected: return connected(*p, r);
+    case Request::Share: return share(*p, *m);
+    case Request::Withdraw: return withdraw(*p, r);
+    case Request::Open: return open(*p, r);
   }
   return fail("message {} is unknown", m->type);
 }
 
-Result<> Broker::reply(Peer &p, Response type, const Writer &w) {
-  return send_message(p.fd.get(), static_cast<u16>(type), w.bytes());
+Result<> Broker::reply(Peer &p, Response type, const Writer &w, std::span<const int> fds) {
+  return send_message(p.fd.get(), static_cast<u16>(type), w.bytes(), fds);
 }
 
 u64 Broker::used(u32 device) const {
@@ -162,6 +168,51 @@ Result<> Broker::reserve(Peer &p, Reader r) {
   return reply(p, Response::Time, w);
 }
 
+Result<> Broker::identify(Peer &p) {
+  Writer w;
+  w.put(p.identity);
+  return reply(p, Response::Identity, w);
+}
+
+Result<> Broker::connected(Peer &p, Reader r) {
+  u64 identity = r.get<u64>();
+  if (!r.done()) return fail("a message is malformed");
+  Writer w;
+  w.put<u8>(std::ranges::any_of(peers_, [&](const PeerPtr &q) { return q->identity == identity; }));
+  return reply(p, Response::Answer, w);
+}
+
+Result<> Broker::share(Peer &p, Message &m) {
+  Reader r = m.reader();
+  ByteView description = r.blob();
+  if (!r.done() || m.fds.size() != 1 || description.size() > kMaxDescription)
+    return fail("a message is malformed");
+  Result<ShareId> id =
+      shares_.add({p.identity, Bytes(description.begin(), description.end()), std::move(m.fds[0])});
+  ShareId sent = id ? *id : ShareId{};
+  Writer w;
+  w.put<u8>(id.has_value()).raw(sent.data(), sent.size());
+  return reply(p, Response::Shared, w);
+}
+
+Result<> Broker::withdraw(Peer &p, Reader r) {
+  std::optional<ShareId> id = read_share_id(r);
+  if (!id || !r.done()) return fail("a message is malformed");
+  shares_.withdraw(p.identity, *id);
+  return {};
+}
+
+Result<> Broker::open(Peer &p, Reader r) {
+  std::optional<ShareId> id = read_share_id(r);
+  if (!id || !r.done()) return fail("a message is malformed");
+  const Share *s = shares_.find(*id);
+  Writer w;
+  w.put<u8>(s != nullptr).put(s != nullptr ? s->owner : 0);
+  w.blob(s != nullptr ? ByteView(s->description) : ByteView());
+  int fd = s != nullptr ? s->fd.get() : -1;
+  return reply(p, Response::Opened, w, {&fd, s != nullptr ? 1u : 0u});
+}
+
 // A process executes one order at a time. Meanwhile, other requests get the answer "not known".
 Result<> Broker::ask(const PeerPtr &p, Reader r) {
   i32 pid = r.get<i32>();
@@ -206,6 +257,7 @@ void Broker::deliver(Peer &server, ByteView answer) {
 
 void Broker::disconnected(const PeerPtr &p) {
   std::erase(peers_, p);
+  shares_.withdraw_all(p->identity);
   if (p->closing) return deliver(*p, p->last_answer);
   if (p->ticket == 0) return;
   PeerPtr requester = p->requester.lock();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One process for each user and configuration. It knows how much memory of each device every
-// process has, serialises the modelled time of devices, and carries orders between processes.
+// process has, serialises the modelled time of devices, carries orders between processes, and
+// passes on what they share.
 #pragma once
 
 #include <memory>
@@ -10,6 +11,7 @@
 #include "common/ipc/unix_socket.h"
 #include "softcuda/broker/engines.h"
 #include "softcuda/broker/protocol.h"
+#include "softcuda/broker/shares.h"
 
 namespace ckpt::softcuda::broker {
 
@@ -22,6 +24,7 @@ class Broker {
  private:
   struct Peer {
     UniqueFd fd;
+    u64 identity = 0;
     i32 pid = 0;
     std::vector<u64> bytes;  // that it has on each device
     // A connection that executes orders.
@@ -35,7 +38,7 @@ class Broker {
 
   void accept();
   Result<> handle(const PeerPtr &p);
-  Result<> reply(Peer &p, Response type, const Writer &w);
+  Result<> reply(Peer &p, Response type, const Writer &w, std::span<const int> fds = {});
   Result<> take(Peer &p, Reader r);
   Result<> give(Peer &p, Reader r);
   Result<> info(Peer &p, Reader r);
@@ -43,6 +46,11 @@ class Broker {
   Result<> others(Peer &p);
   Result<> reserve(Peer &p, Reader r);
   Result<> ask(const PeerPtr &p, Reader r);
+  Result<> identify(Peer &p);
+  Result<> connected(Peer &p, Reader r);
+  Result<> share(Peer &p, Message &m);
+  Result<> withdraw(Peer &p, Reader r);
+  Result<> open(Peer &p, Reader r);
   Result<> answered(Peer &p, Reader r);
   void deliver(Peer &server, ByteView answer);
   void disconnected(const PeerPtr &p);
@@ -52,6 +60,8 @@ class Broker {
   UniqueFd listener_;
   std::vector<DeviceInfo> devices_;
   std::vector<PeerPtr> peers_;
+  Shares shares_{share_limit()};
+  u64 next_identity_ = 1;
   u32 next_ticket_ = 1;
   std::vector<Engines> engines_;  // of each device
 };

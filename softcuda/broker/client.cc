@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "common/base/installation.h"
-#include "common/ipc/unix_socket.h"
 
 namespace ckpt::softcuda::broker {
 namespace {
@@ -100,16 +99,22 @@ void Client::close_in_child() {
   if (the_client->service_) close(the_client->service_.release());
 }
 
-Result<Bytes> Client::call(Request type, ByteView body, Response expected) {
+Result<Message> Client::exchange(Request type, ByteView body, Response expected,
+                                 std::span<const int> fds) {
   std::lock_guard lock(mutex_);
   if (!socket_) return fail("not connected to the broker of the software device");
-  CKPT_CHECK(send_message(socket_.get(), static_cast<u16>(type), body));
+  CKPT_CHECK(send_message(socket_.get(), static_cast<u16>(type), body, fds));
   CKPT_TRY(std::optional<Message> m, receive_message(socket_.get(), kMaxMessage));
   if (!m) return fail("the broker of the software device disconnected");
   if (m->type != static_cast<u16>(expected))
     return fail("the broker of the software device answered with message {} instead of {}", m->type,
                 static_cast<u16>(expected));
-  return std::move(m->body);
+  return std::move(*m);
+}
+
+Result<Bytes> Client::call(Request type, ByteView body, Response expected) {
+  CKPT_TRY(Message m, exchange(type, body, expected));
+  return std::move(m.body);
 }
 
 Result<> Client::hello() {
@@ -220,9 +225,60 @@ Result<std::optional<Bytes>> Client::ask(i32 pid, ByteView order) {
   return std::optional<Bytes>(Bytes(answer.begin(), answer.end()));
 }
 
+u64 Client::identity() {
+  {
+    std::lock_guard lock(mutex_);
+    if (identity_ != 0) return identity_;
+  }
+  Result<Bytes> answer = call(Request::Identify, {}, Response::Identity);
+  u64 identity = answer ? Reader(*answer).get<u64>() : 0;
+  std::lock_guard lock(mutex_);
+  return identity_ = identity;
+}
+
+bool Client::is_connected(u64 identity) {
+  Writer w;
+  w.put(identity);
+  Result<Bytes> answer = call(Request::Connected, w.bytes(), Response::Answer);
+  return answer && Reader(*answer).get<u8>() == 1;
+}
+
+Result<ShareId> Client::share(ByteView description, int fd) {
+  Writer w;
+  w.blob(description);
+  CKPT_TRY(Message m, exchange(Request::Share, w.bytes(), Response::Shared, {&fd, 1}));
+  Reader r = m.reader();
+  bool done = r.get<u8>() == 1;
+  std::optional<ShareId> id = read_share_id(r);
+  if (!id || !r.done()) return fail("the answer of the software device's broker is malformed");
+  if (!done) return fail("the broker of the software device cannot pass on more pieces of memory");
+  return *id;
+}
+
+void Client::withdraw(const ShareId &id) {
+  std::lock_guard lock(mutex_);
+  if (socket_) (void)send_message(socket_.get(), static_cast<u16>(Request::Withdraw), id);
+}
+
+Result<std::optional<Share>> Client::open(const ShareId &id) {
+  CKPT_TRY(Message m, exchange(Request::Open, id, Response::Opened));
+  Reader r = m.reader();
+  bool found = r.get<u8>() == 1;
+  Share s;
+  s.owner = r.get<u64>();
+  ByteView description = r.blob();
+  if (!r.done() || m.fds.size() != (found ? 1 : 0))
+    return fail("the answer of the software device's broker is malformed");
+  if (!found) return std::optional<Share>();
+  s.description.assign(description.begin(), description.end());
+  s.fd = std::move(m.fds[0]);
+  return std::optional(std::move(s));
+}
+
 void Client::disconnect() {
   std::unique_lock lock(mutex_);
   socket_.reset();
+  identity_ = 0;
   // The serving thread ends when its connection is shut down. If this is that thread, it ends after
   // it has sent its answer.
   if (!service_ || std::this_thread::get_id() == server_) return;

@@ -11,8 +11,10 @@
 #include <thread>
 
 #include "common/base/unique_fd.h"
+#include "common/ipc/unix_socket.h"
 #include "softcuda/broker/engines.h"
 #include "softcuda/broker/protocol.h"
+#include "softcuda/broker/shares.h"
 #include "softcuda/device/memory.h"
 
 namespace ckpt::softcuda::broker {
@@ -53,6 +55,16 @@ class Client : public Budget {
   // process, or it is busy.
   Result<std::optional<Bytes>> ask(i32 pid, ByteView order);
 
+  // The number of this process's connection, which no other connection has had. 0: the broker is
+  // gone.
+  u64 identity();
+  bool is_connected(u64 identity);
+  // Lets other processes open a file in memory until it is withdrawn or this process ends.
+  Result<ShareId> share(ByteView description, int fd);
+  void withdraw(const ShareId &id);
+  // No value: nobody shares this.
+  Result<std::optional<Share>> open(const ShareId &id);
+
   // For a checkpoint: closes both connections. All memory must have been given back before.
   void disconnect();
   Result<> reconnect();
@@ -67,6 +79,8 @@ class Client : public Budget {
 
  private:
   Client() = default;
+  Result<Message> exchange(Request type, ByteView body, Response expected,
+                           std::span<const int> fds = {});
   Result<Bytes> call(Request type, ByteView body, Response expected);
   Result<> hello();
   void explain_refusal(u32 device, u64 bytes);
@@ -77,6 +91,7 @@ class Client : public Budget {
   std::mutex mutex_;
   UniqueFd socket_;
   UniqueFd service_;
+  u64 identity_ = 0;
   std::function<Bytes(ByteView)> serve_;
   bool serving_ = false;
   std::thread::id server_;

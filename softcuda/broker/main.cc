@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "common/base/open_files.h"
 #include "softcuda/broker/broker.h"
 
 using namespace ckpt;
@@ -40,6 +41,7 @@ Result<> serve(const char *path, const char *configuration) {
   if (pid > 0) _exit(0);
   detach_from_parent();
   close_others(listener.get());
+  allow_many_descriptors();  // one for each connection, and for all that processes share
   Result<> end = broker::Broker(c, std::move(listener), path).run();
   unlink(path);
   return end;

@@ -25,9 +25,25 @@ enum class Request : u16 {
   Ask,        // i32 pid, blob order -> Reply: u8 known, blob answer
   Reserve,    // u32 device, Job's five i64 -> Time: i64 end (ns)
   Others,     // -> Answer: u8; whether another process is connected
+  Identify,   // -> Identity: u64, the number of this connection
+  Connected,  // u64 identity -> Answer: u8; whether that connection is still open
+  Share,      // blob description, one descriptor -> Shared: u8 done, 16 bytes
+  Withdraw,   // 16 bytes; no answer. A process that disconnects withdraws all that it shares
+  Open,       // 16 bytes -> Opened: u8 found, u64 owner, blob description; one descriptor if found
 };
 
-enum class Response : u16 { Devices = 100, Answer, Info, Processes, Order, Reply, Time };
+enum class Response : u16 {
+  Devices = 100,
+  Answer,
+  Info,
+  Processes,
+  Order,
+  Reply,
+  Time,
+  Identity,
+  Shared,
+  Opened,
+};
 
 struct DeviceInfo {
   std::string name;

@@ -57,6 +57,7 @@ std::optional<u64> Memory::take_granules(u32 device, u64 bytes) {
 
 void Memory::give_granules(u32 device, u64 base, u64 bytes) {
   decommit(base, bytes);
+  files_.erase(base);
   free_.give(base, bytes);
   budget_.give(device, bytes);
 }
@@ -151,7 +152,14 @@ void Memory::release_locked(const Allocation &a) {
     case MemoryKind::Managed: budget_.give(a.device, a.reserved); [[fallthrough]];
     case MemoryKind::Pinned: munmap(pointer(a.host), a.reserved); break;
     case MemoryKind::Mapping: decommit(a.base, a.reserved); break;
+    case MemoryKind::Imported: {
+      auto [begin, bytes] = imported_.extract(a.base).mapped();
+      decommit(begin, bytes);
+      free_.give(begin, bytes);
+      break;
+    }
     default:
+      if (a.exported) on_release_of_exported(a.id);
       if (a.reserved < kGranuleBytes)
         give_small(a.base, a.reserved);
       else

@@ -18,6 +18,7 @@
 // host address.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,7 @@
 
 #include "common/base/result.h"
 #include "common/base/spans.h"
+#include "common/base/unique_fd.h"
 #include "softcuda/device/populated.h"
 #include "softcuda/vm/memory_view.h"
 
@@ -35,23 +37,34 @@ inline constexpr u64 kGranuleBytes = 2u << 20;
 inline constexpr u64 kFirstAddress = 0x2000'0000'0000;
 inline constexpr u64 kAllocationAlign = 512;  // small allocations are rounded up to a multiple
 
-enum class MemoryKind : u8 { Device, Managed, Pinned, Registered, Mapping, Pool };
+// Imported: memory that another process has exported (cuIpcOpenMemHandle).
+enum class MemoryKind : u8 { Device, Managed, Pinned, Registered, Mapping, Pool, Imported };
 
 struct Allocation {
   u64 base = 0;
   u64 bytes = 0;     // as requested
   u64 reserved = 0;  // rounded up
   MemoryKind kind = MemoryKind::Device;
-  u32 device = 0;      // Device, Managed, Mapping, Pool
+  u32 device = 0;      // Device, Managed, Mapping, Pool, Imported
   unsigned flags = 0;  // as the program passed them
   u64 host = 0;        // host address of the bytes
   void *context = nullptr;
   u64 id = 0;
+  bool exported = false;  // to other processes
   // Mapping only: the devices that may read or write, one bit each, and the physical memory.
   u32 readers = 0;
   u32 writers = 0;
   u64 physical = 0;  // handle
   u64 offset = 0;    // in the physical memory
+};
+
+// Device memory as another process maps it: whole granules of a file in memory, and where the
+// allocation is in them.
+struct SharedPart {
+  u64 file_bytes = 0;
+  u64 offset = 0;
+  u64 bytes = 0;
+  u64 reserved = 0;
 };
 
 // Memory of devices, shared with other processes. take() returns false when too little is free.
@@ -102,6 +115,17 @@ class Memory {
   bool unmap(u64 base, u64 bytes);
   bool set_access(u64 base, u64 bytes, u32 device, bool read, bool write);
 
+  // Sharing with other processes. share() moves the bytes of an allocation into a file in memory,
+  // together with what shares its granule. The addresses stay the same; the caller makes sure that
+  // nothing accesses device memory meanwhile. An allocation is shared at most once.
+  Result<std::pair<UniqueFd, SharedPart>> share(u64 base);
+  // Called, with the number of the allocation, when shared memory is released.
+  std::function<void(u64 id)> on_release_of_exported;
+  // Maps what another process shares. No value: the file or the part of it is not what share()
+  // makes, or there is no room.
+  std::optional<Allocation> import(int memory_fd, const SharedPart &part, u32 device,
+                                   void *context);
+
   // For a checkpoint: copies the contents of all device memory aside, returns the memory to the
   // budget and unmaps the windows; restores all of that at the same addresses. If the budget does
   // not suffice, the restore fails, takes nothing from the budget, and may be tried again.
@@ -122,6 +146,8 @@ class Memory {
   std::optional<u64> take_granules(u32 device, u64 bytes);
   void give_granules(u32 device, u64 base, u64 bytes);
   bool commit(u64 base, u64 bytes);
+  bool move_into_file(u64 base, u64 bytes);
+  bool map_file(u64 base, u64 bytes, int memory_fd);
   void decommit(u64 base, u64 bytes);
   std::optional<u64> take_small(u32 device, u64 bytes);
   void give_small(u64 base, u64 bytes);
@@ -135,7 +161,9 @@ class Memory {
   u64 window_ = 0;
   u64 distance_ = 0;  // from the window to the alias
   Spans free_;
-  std::map<u64, Granule> small_;  // granules that hold small allocations
+  std::map<u64, Granule> small_;                 // granules that hold small allocations
+  std::map<u64, UniqueFd> files_;                // of shared granules, by their first address
+  std::map<u64, std::pair<u64, u64>> imported_;  // the mapping behind each: begin and bytes
   std::map<u64, u64> reservations_;
   std::map<u64, Allocation> allocations_;
   Populated populated_;  // of the alias

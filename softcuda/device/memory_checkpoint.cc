@@ -44,6 +44,7 @@ Result<> Memory::save_device_memory() {
   for (auto [begin, end] : closed_parts()) munmap(pointer(begin), end - begin);
   munmap(pointer(window_ + distance_), kWindowBytes);
   populated_.forget(0, ~u64{0});
+  files_.clear();
   return {};
 }
 

@@ -9,8 +9,10 @@ namespace ckpt::softcuda::driver {
 
 std::shared_ptr<Capture> capture_of(Stream &s) { return s.capture; }
 
+// A program may use the handles of a graph and its nodes while they are captured
+// (cuStreamGetCaptureInfo).
 Node *append(Capture &c, Stream &s, CUgraphNodeType type) {
-  Node *n = c.graph->add(type, c.last[&s]);
+  Node *n = graph_registry().nodes.add(c.graph->add(type, c.last[&s]));
   n->context = s.context;
   c.last[&s] = {n};
   return n;
@@ -23,7 +25,36 @@ void join_capture(const std::shared_ptr<Capture> &c, Stream &s) {
   if (std::ranges::find(c->streams, &s) == c->streams.end()) c->streams.push_back(&s);
 }
 
+Capture &start(Stream &s, std::shared_ptr<Graph> g, CUstreamCaptureMode mode) {
+  auto c = std::make_shared<Capture>();
+  c->graph = std::move(g);
+  c->graph->capturing = true;
+  c->origin = &s;
+  c->mode = mode;
+  c->id = process().next_id++;
+  join_capture(c, s);
+  return *c;
+}
+
+// A graph that is not a child and not the work of a capture that still goes on.
+std::shared_ptr<Graph> owned_graph(CUgraph g) {
+  std::lock_guard lock(graph_registry().mutex);
+  auto it = graph_registry().owned.find(reinterpret_cast<Graph *>(g));
+  return it == graph_registry().owned.end() ? nullptr : it->second;
+}
+
+// A graph that existed before keeps what was captured into it.
+void give_up(Graph &g) {
+  g.capturing = false;
+  if (owned_graph(reinterpret_cast<CUgraph>(&g)) == nullptr) drop_graph(g);
+}
+
 }  // namespace
+
+// A stream that is destroyed does not end its capture.
+Capture::~Capture() {
+  if (graph->capturing) give_up(*graph);
+}
 
 CUresult capture_box(Capture &c, Stream &s, const Box &b) {
   append(c, s, CU_GRAPH_NODE_TYPE_MEMCPY)->box = b;
@@ -37,6 +68,11 @@ CUresult capture_fill(Capture &c, Stream &s, const Fill &f) {
 
 CUresult capture_launch(Capture &c, Stream &s, const Launch &l) {
   append(c, s, CU_GRAPH_NODE_TYPE_KERNEL)->launch = l;
+  return CUDA_SUCCESS;
+}
+
+CUresult capture_values(Capture &c, Stream &s, std::vector<ValueOperation> all) {
+  append(c, s, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)->values = std::move(all);
   return CUDA_SUCCESS;
 }
 
@@ -74,11 +110,34 @@ void capture_info(Capture &c, Stream &s, cuuint64_t *id, CUgraph *graph, const C
 
 CUresult begin_capture(Stream &s, CUstreamCaptureMode mode) {
   REQUIRE(s.capture == nullptr, CUDA_ERROR_ILLEGAL_STATE);
-  auto c = std::make_shared<Capture>();
-  c->origin = &s;
-  c->mode = mode;
-  c->id = process().next_id++;
-  join_capture(c, s);
+  auto g = std::make_shared<Graph>();
+  graph_registry().graphs.add(g.get());
+  start(s, std::move(g), mode);
+  return CUDA_SUCCESS;
+}
+
+CUresult begin_capture_to(Stream &s, CUgraph graph, const CUgraphNode *after, size_t n,
+                          CUstreamCaptureMode mode) {
+  REQUIRE(s.capture == nullptr, CUDA_ERROR_ILLEGAL_STATE);
+  std::shared_ptr<Graph> g = owned_graph(graph);
+  REQUIRE(g != nullptr && !g->capturing, CUDA_ERROR_INVALID_VALUE);
+  std::vector<Node *> list;
+  CHECK_CU(nodes_in(*g, after, n, list));
+  start(s, std::move(g), mode).last[&s] = std::move(list);
+  return CUDA_SUCCESS;
+}
+
+CUresult update_dependencies(Stream &s, const CUgraphNode *nodes, size_t n, unsigned flags) {
+  REQUIRE(s.capture != nullptr, CUDA_ERROR_ILLEGAL_STATE);
+  REQUIRE(
+      flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES || flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES,
+      CUDA_ERROR_INVALID_VALUE);
+  std::vector<Node *> list;
+  CHECK_CU(nodes_in(*s.capture->graph, nodes, n, list));
+  std::vector<Node *> &last = s.capture->last[&s];
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) last.clear();
+  for (Node *node : list)
+    if (std::ranges::find(last, node) == last.end()) last.push_back(node);
   return CUDA_SUCCESS;
 }
 
@@ -99,10 +158,12 @@ CUresult end_capture(Stream &s, CUgraph *graph) {
       unjoined |= !followed && std::ranges::find(c->last[&s], n) == c->last[&s].end();
     }
   }
-  REQUIRE(!unjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  if (unjoined) {
+    give_up(*c->graph);
+    return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  }
+  c->graph->capturing = false;
   std::lock_guard lock(graph_registry().mutex);
-  graph_registry().graphs.add(c->graph.get());
-  for (const std::unique_ptr<Node> &n : c->graph->nodes) graph_registry().nodes.add(n.get());
   graph_registry().owned[c->graph.get()] = c->graph;
   *graph = reinterpret_cast<CUgraph>(c->graph.get());
   return CUDA_SUCCESS;

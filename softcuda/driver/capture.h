@@ -5,10 +5,17 @@
 
 #include "softcuda/driver/launch.h"
 #include "softcuda/driver/transfer.h"
+#include "softcuda/driver/value_operations.h"
 
 namespace ckpt::softcuda::driver {
 
 CUresult begin_capture(Stream &s, CUstreamCaptureMode mode);
+// Into an existing graph; the first node depends on the nodes `after`.
+CUresult begin_capture_to(Stream &s, CUgraph graph, const CUgraphNode *after, size_t n,
+                          CUstreamCaptureMode mode);
+// Adds to the nodes that the next one depends on, or replaces them (`flags` as of
+// cuStreamUpdateCaptureDependencies).
+CUresult update_dependencies(Stream &s, const CUgraphNode *nodes, size_t n, unsigned flags);
 CUresult end_capture(Stream &s, CUgraph *graph);
 // The capture that a stream takes part in, or nullptr.
 std::shared_ptr<Capture> capture_of(Stream &s);
@@ -19,6 +26,7 @@ void capture_info(Capture &c, Stream &s, cuuint64_t *id, CUgraph *graph, const C
 CUresult capture_box(Capture &c, Stream &s, const Box &b);
 CUresult capture_fill(Capture &c, Stream &s, const Fill &f);
 CUresult capture_launch(Capture &c, Stream &s, const Launch &l);
+CUresult capture_values(Capture &c, Stream &s, std::vector<ValueOperation> all);
 CUresult capture_host(Capture &c, Stream &s, CUhostFn f, void *data);
 
 // The event remembers the last nodes of the stream.

@@ -19,8 +19,8 @@
 #include <thread>
 
 #include "common/base/unique_fd.h"
-#include "softcuda/broker/client.h"
 #include "softcuda/driver/device_ranges.h"
+#include "softcuda/driver/ipc.h"
 #include "softcuda/driver/restore_map.h"
 #include "softcuda/driver/strict.h"
 #include "softcuda/driver/vmm.h"
@@ -40,8 +40,6 @@ CUprocessState state = CU_PROCESS_STATE_RUNNING;
 bool lost = false;
 std::vector<broker::DeviceInfo> devices_before;  // all of the machine, as of the last checkpoint
 
-broker::Client &client() { return *static_cast<broker::Client *>(process().budget.get()); }
-
 CUresult lock_here(u32 timeout) {
   std::lock_guard guard(mutex);
   REQUIRE(state == CU_PROCESS_STATE_RUNNING, CUDA_ERROR_ILLEGAL_STATE);
@@ -58,13 +56,18 @@ CUresult unlock_here() {
   return CUDA_SUCCESS;
 }
 
-// A real driver does not checkpoint managed memory, so the software device refuses it, too.
+// A real driver checkpoints neither managed memory nor memory that it shares by cuIpc* (README of
+// NVIDIA/cuda-checkpoint), so the software device refuses them, too.
 CUresult check_memory() {
   for (const Allocation &a : process().memory->all())
     if (a.kind == MemoryKind::Managed) {
       warn("managed memory (cudaMallocManaged, __managed__) cannot be checkpointed");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
+  if (std::optional<std::string> what = shared_with_others()) {
+    warn(*what + ", so the process cannot be checkpointed");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   return CUDA_SUCCESS;
 }
 

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "softcuda/broker/client.h"
 #include "softcuda/device/stream.h"
 #include "softcuda/driver/process.h"
 
@@ -21,9 +20,8 @@ double time_of(double amount, double rate) { return rate > 0 ? amount / rate : 0
 i64 nanoseconds(double seconds) { return static_cast<i64>(std::min(seconds, kMaxSeconds) * 1e9); }
 
 void spend(Context &c, broker::Job job) {
-  auto *client = static_cast<broker::Client *>(process().budget.get());
   job.since = model_time();
-  Result<i64> end = client->reserve(static_cast<u32>(c.device->index), job);
+  Result<i64> end = client().reserve(static_cast<u32>(c.device->index), job);
   if (!end) return set_model_time_to_now();
   model_time() = *end;
   timespec t{*end / 1'000'000'000, *end % 1'000'000'000};

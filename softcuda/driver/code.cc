@@ -93,6 +93,7 @@ CUresult fill_variables(Module &m, bool managed, u64 base) {
     warn(bytes.error().text());
     return CUDA_ERROR_INVALID_PTX;
   }
+  DeviceAccess access;
   if (!bytes->empty())
     std::memcpy(process().memory->host(base, bytes->size()), bytes->data(), bytes->size());
   return CUDA_SUCCESS;

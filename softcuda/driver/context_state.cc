@@ -32,7 +32,7 @@ bool Context::find(u64 address, vm::Range &out) const {
     writable = a->writers & here;
   } else if (a->kind == MemoryKind::Pool) {
     if (!pool_access(a->base, device->index, writable)) return false;
-  } else if (a->kind == MemoryKind::Device) {
+  } else if (a->kind == MemoryKind::Device || a->kind == MemoryKind::Imported) {
     if (a->device != static_cast<u32>(device->index) && (peers & 1u << a->device) == 0)
       return false;
   }

@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 
-#include "softcuda/broker/client.h"
 #include "softcuda/driver/process.h"
 #include "softcuda/driver/strict.h"
 
@@ -103,6 +102,7 @@ constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, kBlocksPerMultiprocessor},
     {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 0},
     {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
     {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 0},
@@ -111,8 +111,7 @@ constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1}};
 
 int bus_behind(CUdevice d) {
-  auto *client = static_cast<broker::Client *>(process().budget.get());
-  return static_cast<int>(broker::pci_bus(client->broker_index(static_cast<ckpt::u32>(d))));
+  return static_cast<int>(broker::pci_bus(client().broker_index(static_cast<ckpt::u32>(d))));
 }
 
 // Of the device behind `d`, as NVML numbers them: CUDA_VISIBLE_DEVICES and a restore on another

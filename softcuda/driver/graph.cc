@@ -67,7 +67,10 @@ void run_node(Context *c, const Node &n) {
     case CU_GRAPH_NODE_TYPE_GRAPH: return run_graph(c, *n.child);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: n.record->nanoseconds = event_time(); return;
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      if (n.record) n.record->point.wait();
+      if (n.record) n.record->wait();
+      return;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      for (const ValueOperation &o : n.values) run(o);
       return;
     default: return;
   }
@@ -114,17 +117,27 @@ CUresult kernel_launch(Context *c, const CUDA_KERNEL_NODE_PARAMS *p, Launch &l) 
 
 }  // namespace
 
+CUresult nodes_in(const Graph &g, const CUgraphNode *handles, size_t n, std::vector<Node *> &out) {
+  REQUIRE(handles != nullptr || n == 0, CUDA_ERROR_INVALID_VALUE);
+  for (size_t i = 0; i < n; ++i) {
+    Node *a = graph_registry().nodes.get(handles[i]);
+    REQUIRE(a != nullptr && a->graph == &g, CUDA_ERROR_INVALID_VALUE);
+    out.push_back(a);
+  }
+  return CUDA_SUCCESS;
+}
+
+void drop_graph(const Graph &g) {
+  graph_registry().graphs.remove(&g);
+  drop_handles(g);
+}
+
 CUresult new_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t n,
                   CUgraphNodeType type, Node *&node) {
   Graph *g = graph_of(graph);
-  REQUIRE(out != nullptr && (after != nullptr || n == 0), CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(g != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(out != nullptr && g != nullptr, CUDA_ERROR_INVALID_VALUE);
   std::vector<Node *> list;
-  for (size_t i = 0; i < n; ++i) {
-    Node *a = graph_registry().nodes.get(after[i]);
-    REQUIRE(a != nullptr && a->graph == g, CUDA_ERROR_INVALID_VALUE);
-    list.push_back(a);
-  }
+  CHECK_CU(nodes_in(*g, after, n, list));
   node = graph_registry().nodes.add(g->add(type, std::move(list)));
   *out = reinterpret_cast<CUgraphNode>(node);
   return CUDA_SUCCESS;
@@ -168,9 +181,7 @@ CUresult launch_graph(CUgraphExec exec, Stream &s) {
   std::map<const Node *, Node *> clones;
   std::shared_ptr<Graph> g = e->graph->copy(clones);
   if (std::shared_ptr<Capture> c = capture_of(s)) {
-    Node *n = c->graph->add(CU_GRAPH_NODE_TYPE_GRAPH, c->last[&s]);
-    n->child = g;
-    c->last[&s] = {n};
+    append(*c, s, CU_GRAPH_NODE_TYPE_GRAPH)->child = g;
     return CUDA_SUCCESS;
   }
   CHECK_CU(take_graph_memory(*g, e->flags));
@@ -201,7 +212,8 @@ SOFTCUDA_API CUresult cuGraphCreate(CUgraph *out, unsigned int flags) {
 SOFTCUDA_API CUresult cuGraphDestroy(CUgraph graph) {
   CALL_INITIALISED();
   Graph *g = graph_registry().graphs.get(graph);
-  REQUIRE(g != nullptr && graph_registry().graphs.remove(g), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(g != nullptr && !g->capturing && graph_registry().graphs.remove(g),
+          CUDA_ERROR_INVALID_VALUE);
   drop_handles(*g);
   std::lock_guard lock(graph_registry().mutex);
   graph_registry().owned.erase(g);
@@ -305,7 +317,7 @@ SOFTCUDA_API CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode
 SOFTCUDA_API CUresult cuGraphDestroyNode(CUgraphNode node) {
   CALL_INITIALISED();
   Node *n = graph_registry().nodes.get(node);
-  REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(n != nullptr && !n->graph->capturing, CUDA_ERROR_INVALID_VALUE);
   drop_node(n);
   return CUDA_SUCCESS;
 }
@@ -342,7 +354,7 @@ SOFTCUDA_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph grap
   CALL_INITIALISED();
   Graph *g = graph_of(graph);
   REQUIRE(out != nullptr && g != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(g->nodes.empty() || !g->in_order().empty(), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(!g->capturing && (g->nodes.empty() || !g->in_order().empty()), CUDA_ERROR_INVALID_VALUE);
   auto e = std::make_unique<ExecutableGraph>();
   e->graph = g->copy(e->clones);
   e->flags = flags;
@@ -373,26 +385,4 @@ SOFTCUDA_API CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgrap
   CHECK_CU(node_in(exec, node, n));
   REQUIRE(n->type == CU_GRAPH_NODE_TYPE_KERNEL, CUDA_ERROR_INVALID_VALUE);
   return kernel_launch(call.context, p, n->launch);
-}
-
-SOFTCUDA_API CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node,
-                                            unsigned int enabled) {
-  CALL_INITIALISED();
-  Node *n = nullptr;
-  CHECK_CU(node_in(exec, node, n));
-  REQUIRE(n->type == CU_GRAPH_NODE_TYPE_KERNEL || n->type == CU_GRAPH_NODE_TYPE_MEMSET ||
-              n->type == CU_GRAPH_NODE_TYPE_MEMCPY,
-          CUDA_ERROR_INVALID_VALUE);
-  n->enabled = enabled != 0;
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node,
-                                            unsigned int *enabled) {
-  CALL_INITIALISED();
-  Node *n = nullptr;
-  CHECK_CU(node_in(exec, node, n));
-  REQUIRE(enabled != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *enabled = n->enabled;
-  return CUDA_SUCCESS;
 }

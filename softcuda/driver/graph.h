@@ -9,6 +9,7 @@
 
 #include "softcuda/driver/launch.h"
 #include "softcuda/driver/transfer.h"
+#include "softcuda/driver/value_operations.h"
 
 namespace ckpt::softcuda::driver {
 
@@ -32,7 +33,8 @@ struct Node {
   Event *event = nullptr;
   std::shared_ptr<Record> record;       // of one launch: what it records or waits for
   std::shared_ptr<GraphMemory> memory;  // that it allocates
-  u64 freed = 0;                        // address of the memory that it frees
+  std::vector<ValueOperation> values;
+  u64 freed = 0;  // address of the memory that it frees
   bool enabled = true;
   std::vector<void *> arguments;  // for cuGraphKernelNodeGetParams: into launch.params
 };
@@ -40,6 +42,7 @@ struct Node {
 struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<std::shared_ptr<UserObject>> objects;  // one for each reference
+  bool capturing = false;                            // until then it cannot be instantiated
 
   Node *add(CUgraphNodeType type, std::vector<Node *> after);
   // `clones` receives the copy of each node.
@@ -56,12 +59,13 @@ struct ExecutableGraph {
 };
 
 struct Capture {
-  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+  std::shared_ptr<Graph> graph;
   Stream *origin = nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   u64 id = 0;
   std::map<Stream *, std::vector<Node *>> last;  // the nodes that the next one depends on
   std::vector<Stream *> streams;
+  ~Capture();
 };
 
 struct GraphRegistry {
@@ -73,6 +77,10 @@ struct GraphRegistry {
 };
 GraphRegistry &graph_registry();
 
+// The nodes behind handles. CUDA_ERROR_INVALID_VALUE: one is not of this graph.
+CUresult nodes_in(const Graph &g, const CUgraphNode *handles, size_t n, std::vector<Node *> &out);
+// The graph and its nodes are no handles any more.
+void drop_graph(const Graph &g);
 // Adds a node to a graph after checking the handles.
 CUresult new_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t n,
                   CUgraphNodeType type, Node *&node);

@@ -11,8 +11,8 @@ void take_events(Graph &g) {
     if (n->child) take_events(*n->child);
     if (n->event == nullptr || !process().events.holds(n->event)) continue;
     std::lock_guard lock(n->event->mutex);
-    n->record =
-        n->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ? std::make_shared<Record>() : n->event->record;
+    n->record = n->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ? n->event->new_record()
+                                                           : n->event->last_record();
   }
 }
 
@@ -23,9 +23,7 @@ void publish_events(Graph &g, const Point &end) {
     if (n->child) publish_events(*n->child, end);
     if (n->type != CU_GRAPH_NODE_TYPE_EVENT_RECORD || !process().events.holds(n->event)) continue;
     std::lock_guard lock(n->event->mutex);
-    n->record->point = end;
-    n->event->record = n->record;
-    n->event->capture.reset();
+    n->event->set_record(n->record, end);
   }
 }
 

@@ -15,7 +15,7 @@ namespace ckpt::softcuda::driver {
 
 // Guarded by `mutex`, but for what never changes.
 struct GraphMemory {
-  u64 base = 0, bytes = 0, id = 0;
+  u64 base = 0, bytes = 0, reserved = 0, id = 0;
   int device = 0;
   bool allocated = false;
   ~GraphMemory();
@@ -28,6 +28,23 @@ std::recursive_mutex mutex;
 std::map<u64, std::weak_ptr<GraphMemory>> &registry() {
   static auto *const kRegistry = new std::map<u64, std::weak_ptr<GraphMemory>>;
   return *kRegistry;
+}
+
+// Memory of all graphs on one device. It is associated with a graph for as long as it is reserved.
+struct Use {
+  u64 bytes = 0;
+  u64 used_high = 0, reserved_high = 0;
+};
+Use &use_of(int device) {
+  static auto *const kUses = new std::map<int, Use>;
+  return (*kUses)[device];
+}
+
+void count(int device, u64 bytes) {
+  Use &u = use_of(device);
+  u.bytes += bytes;
+  u.used_high = std::max(u.used_high, u.bytes);
+  u.reserved_high = std::max(u.reserved_high, u.bytes);
 }
 
 std::shared_ptr<GraphMemory> memory_at(u64 base) {
@@ -43,8 +60,11 @@ CUresult make_memory(Context &c, u64 bytes, std::shared_ptr<GraphMemory> &out) {
   out->base = base;
   out->bytes = bytes;
   out->device = c.device->index;
-  out->id = process().memory->find(base)->id;
+  std::optional<Allocation> a = process().memory->find(base);
+  out->id = a->id;
+  out->reserved = a->reserved;
   std::lock_guard lock(mutex);
+  count(out->device, out->reserved);
   registry()[base] = out;
   return CUDA_SUCCESS;
 }
@@ -63,6 +83,7 @@ GraphMemory::~GraphMemory() {
   {
     std::lock_guard lock(mutex);
     registry().erase(base);
+    use_of(device).bytes -= reserved;
   }
   std::optional<Allocation> a = process().memory->find(base);
   if (!allocated && a && a->id == id) release_to_pool(base);
@@ -159,6 +180,37 @@ SOFTCUDA_API CUresult cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdevicept
   CHECK_CU(node_of(handle, CU_GRAPH_NODE_TYPE_MEM_FREE, n));
   REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
   *p = n->freed;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute,
+                                                   void *value) {
+  CALL_INITIALISED();
+  REQUIRE(device_at(device) != nullptr, CUDA_ERROR_INVALID_DEVICE);
+  REQUIRE(value != nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::lock_guard lock(mutex);
+  const Use &u = use_of(device);
+  cuuint64_t &out = *static_cast<cuuint64_t *>(value);
+  switch (attribute) {
+    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: out = u.bytes; return CUDA_SUCCESS;
+    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH: out = u.used_high; return CUDA_SUCCESS;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH: out = u.reserved_high; return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// Only the high watermarks can be set, and only to zero: they begin anew.
+SOFTCUDA_API CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute,
+                                                   void *value) {
+  CALL_INITIALISED();
+  REQUIRE(device_at(device) != nullptr, CUDA_ERROR_INVALID_DEVICE);
+  bool used = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH;
+  REQUIRE(used || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(value != nullptr && *static_cast<cuuint64_t *>(value) == 0, CUDA_ERROR_INVALID_VALUE);
+  std::lock_guard lock(mutex);
+  Use &u = use_of(device);
+  (used ? u.used_high : u.reserved_high) = u.bytes;
   return CUDA_SUCCESS;
 }
 

@@ -43,10 +43,15 @@ CUDA_MEMSET_NODE_PARAMS older(const CUDA_MEMSET_NODE_PARAMS_v2 &p) {
 }
 CUDA_HOST_NODE_PARAMS older(const CUDA_HOST_NODE_PARAMS_v2 &p) { return {p.fn, p.userData}; }
 
+CUDA_BATCH_MEM_OP_NODE_PARAMS older(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 &p) {
+  return {p.ctx, p.count, p.paramArray, p.flags};
+}
+
 // Calls what sets the parameters of an existing node, of a graph or of an executable one.
-template <class Kernel, class Copy, class Fill, class Host, class RecordEvent, class WaitEvent>
+template <class Kernel, class Copy, class Fill, class Host, class RecordEvent, class WaitEvent,
+          class Values>
 CUresult set_any(CUgraphNodeParams *p, Kernel kernel, Copy copy, Fill fill, Host host,
-                 RecordEvent record, WaitEvent wait) {
+                 RecordEvent record, WaitEvent wait, Values values) {
   REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
   switch (p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: return kernel(older(p->kernel));
@@ -55,8 +60,17 @@ CUresult set_any(CUgraphNodeParams *p, Kernel kernel, Copy copy, Fill fill, Host
     case CU_GRAPH_NODE_TYPE_HOST: return host(older(p->host));
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return record(p->eventRecord.event);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return wait(p->eventWait.event);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: return values(older(p->memOp));
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }
+}
+
+CUresult add_allocation(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n,
+                        CUDA_MEM_ALLOC_NODE_PARAMS_v2 &p) {
+  CUDA_MEM_ALLOC_NODE_PARAMS older{p.poolProps, p.accessDescs, p.accessDescCount, p.bytesize, 0};
+  CUresult e = cuGraphAddMemAllocNode(out, g, after, n, &older);
+  p.dptr = older.dptr;
+  return e;
 }
 
 CUresult add_any(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n,
@@ -66,6 +80,7 @@ CUresult add_any(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n
     return cuGraphAddChildGraphNode(out, g, after, n, p.graph.graph);
   if (p.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
     return cuGraphAddMemFreeNode(out, g, after, n, p.free.dptr);
+  if (p.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) return add_allocation(out, g, after, n, p.alloc);
   return set_any(
       &p, [&](CUDA_KERNEL_NODE_PARAMS k) { return cuGraphAddKernelNode(out, g, after, n, &k); },
       [&](const CUDA_MEMCPY3D *c) { return cuGraphAddMemcpyNode(out, g, after, n, c, nullptr); },
@@ -74,7 +89,10 @@ CUresult add_any(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n
       },
       [&](CUDA_HOST_NODE_PARAMS h) { return cuGraphAddHostNode(out, g, after, n, &h); },
       [&](CUevent e) { return cuGraphAddEventRecordNode(out, g, after, n, e); },
-      [&](CUevent e) { return cuGraphAddEventWaitNode(out, g, after, n, e); });
+      [&](CUevent e) { return cuGraphAddEventWaitNode(out, g, after, n, e); },
+      [&](CUDA_BATCH_MEM_OP_NODE_PARAMS v) {
+        return cuGraphAddBatchMemOpNode(out, g, after, n, &v);
+      });
 }
 
 }  // namespace
@@ -94,7 +112,8 @@ SOFTCUDA_API CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *
       [&](CUDA_MEMSET_NODE_PARAMS m) { return cuGraphMemsetNodeSetParams(node, &m); },
       [&](CUDA_HOST_NODE_PARAMS h) { return cuGraphHostNodeSetParams(node, &h); },
       [&](CUevent e) { return cuGraphEventRecordNodeSetEvent(node, e); },
-      [&](CUevent e) { return cuGraphEventWaitNodeSetEvent(node, e); });
+      [&](CUevent e) { return cuGraphEventWaitNodeSetEvent(node, e); },
+      [&](CUDA_BATCH_MEM_OP_NODE_PARAMS v) { return cuGraphBatchMemOpNodeSetParams(node, &v); });
 }
 
 SOFTCUDA_API CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
@@ -112,7 +131,10 @@ SOFTCUDA_API CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode nod
       },
       [&](CUDA_HOST_NODE_PARAMS h) { return cuGraphExecHostNodeSetParams(exec, node, &h); },
       [&](CUevent e) { return cuGraphExecEventRecordNodeSetEvent(exec, node, e); },
-      [&](CUevent e) { return cuGraphExecEventWaitNodeSetEvent(exec, node, e); });
+      [&](CUevent e) { return cuGraphExecEventWaitNodeSetEvent(exec, node, e); },
+      [&](CUDA_BATCH_MEM_OP_NODE_PARAMS v) {
+        return cuGraphExecBatchMemOpNodeSetParams(exec, node, &v);
+      });
 }
 
 SOFTCUDA_API CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *p) {
@@ -193,6 +215,28 @@ SOFTCUDA_API CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode origi
   });
   REQUIRE(it != g->nodes.end(), CUDA_ERROR_INVALID_VALUE);
   *out = reinterpret_cast<CUgraphNode>(it->get());
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node,
+                                            unsigned int enabled) {
+  CALL_INITIALISED();
+  Node *n = nullptr;
+  CHECK_CU(node_in(exec, node, n));
+  REQUIRE(n->type == CU_GRAPH_NODE_TYPE_KERNEL || n->type == CU_GRAPH_NODE_TYPE_MEMSET ||
+              n->type == CU_GRAPH_NODE_TYPE_MEMCPY,
+          CUDA_ERROR_INVALID_VALUE);
+  n->enabled = enabled != 0;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node,
+                                            unsigned int *enabled) {
+  CALL_INITIALISED();
+  Node *n = nullptr;
+  CHECK_CU(node_in(exec, node, n));
+  REQUIRE(enabled != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *enabled = n->enabled;
   return CUDA_SUCCESS;
 }
 

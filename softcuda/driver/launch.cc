@@ -146,14 +146,19 @@ CUresult run_cooperative(Context *c, vm::Grid &g) {
   return CUDA_SUCCESS;
 }
 
+CUresult run_grid(Context *c, const Launch &l, vm::Grid &g) {
+  DeviceAccess access;
+  if (l.cooperative) return run_cooperative(c, g);
+  process().cores.run(g);
+  return CUDA_SUCCESS;
+}
+
 // Appends the launches of the kernel itself to `stack`.
 void run_one(Context *c, const Launch &l, std::vector<Launch> &stack) {
   vm::Grid g;
   GridServices services(c, l);
   fill_grid(g, c, l, &services);
-  if (!l.cooperative) {
-    process().cores.run(g);
-  } else if (CUresult e = run_cooperative(c, g); e != CUDA_SUCCESS) {
+  if (CUresult e = run_grid(c, l, g); e != CUDA_SUCCESS) {
     c->error = e;
     return;
   }

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "common/base/rounded_up.h"
-#include "softcuda/broker/client.h"
 #include "softcuda/driver/graph_memory.h"
 #include "softcuda/driver/pool.h"
 #include "softcuda/driver/vmm.h"
@@ -57,7 +56,8 @@ CUresult attribute_of(const Allocation &a, CUdeviceptr p, CUpointer_attribute at
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return put(out, static_cast<u8>(a.kind == MemoryKind::Managed));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(out, static_cast<int>(a.device));
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return put(out, 0u);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return put(out, a.kind == MemoryKind::Device ? 1u : 0u);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(out, a.base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(out, a.bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED: return put(out, u8{1});
@@ -126,8 +126,7 @@ SOFTCUDA_API CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned
 SOFTCUDA_API CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   CALL_WITH_CONTEXT();
   REQUIRE(free != nullptr && total != nullptr, CUDA_ERROR_INVALID_VALUE);
-  auto *client = static_cast<broker::Client *>(process().budget.get());
-  Result<broker::DeviceUse> use = client->use(index_of(call.context));
+  Result<broker::DeviceUse> use = client().use(index_of(call.context));
   REQUIRE(use, CUDA_ERROR_UNKNOWN);
   *free = use->free_bytes;
   *total = use->total_bytes;

@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "softcuda/broker/shares.h"
 #include "softcuda/device/memory.h"
 #include "softcuda/device/stream.h"
 #include "softcuda/vm/image.h"
@@ -25,6 +26,7 @@ namespace ckpt::softcuda::driver {
 
 struct Context;
 struct Capture;
+class SharedEvent;
 
 // The live objects of one type. A handle is an address; each is looked up here before it is used,
 // since a program may pass an invalid one. Thread-safe.
@@ -76,6 +78,12 @@ struct Stream {
 struct Record {
   Point point;
   std::atomic<i64> nanoseconds{0};  // event_time() when the point was reached
+  // Instead of the point, if other processes use the event.
+  std::shared_ptr<SharedEvent> shared;
+  u64 ticket = 0;
+
+  bool reached() const;
+  void wait() const;
 };
 
 struct Event {
@@ -86,6 +94,14 @@ struct Event {
   // If it was recorded in a capture: the capture and the nodes before it.
   std::shared_ptr<Capture> capture;
   std::vector<CUgraphNode> captured;
+  std::shared_ptr<SharedEvent> shared;      // if other processes use the event
+  std::optional<broker::ShareId> share_id;  // if this process exports it
+
+  // These need the lock. The last recording, or nullptr.
+  std::shared_ptr<Record> last_record() const;
+  // A recording that begins now; set_record() when its point is known.
+  std::shared_ptr<Record> new_record() const;
+  void set_record(std::shared_ptr<Record> r, Point end);
 };
 
 struct Module;

@@ -11,7 +11,6 @@
 #include <cstdlib>
 
 #include "common/base/unique_fd.h"
-#include "softcuda/broker/client.h"
 #include "softcuda/driver/checkpoint.h"
 #include "softcuda/driver/context_state.h"
 #include "softcuda/driver/device_ranges.h"
@@ -73,6 +72,8 @@ Process &process() {
   static Process *const kProcess = new Process;
   return *kProcess;
 }
+
+broker::Client &client() { return *static_cast<broker::Client *>(process().budget.get()); }
 
 CUresult initialise() {
   static std::mutex mutex;

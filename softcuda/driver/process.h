@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "softcuda/broker/protocol.h"
+#include "softcuda/broker/client.h"
 #include "softcuda/device/cores.h"
 #include "softcuda/driver/clock.h"
 #include "softcuda/driver/objects.h"
@@ -50,6 +50,7 @@ struct Process {
   Cores cores;
   std::optional<Model> model;
   Gate gate;
+  Gate device_access;  // whatever reads or writes device memory is inside (DeviceAccess)
   Handles<Context> contexts;
   Handles<Stream> streams;
   Handles<Event> events;
@@ -65,7 +66,17 @@ struct Process {
 
 // Never destroyed, because threads use it until the process exits.
 Process &process();
+// This process's connection to the broker.
+broker::Client &client();
 CUresult initialise();
+
+// For as long as it exists, device memory is not replaced (cuIpcGetMemHandle). Not to be nested.
+class DeviceAccess {
+ public:
+  DeviceAccess() { process().device_access.enter(); }
+  ~DeviceAccess() { process().device_access.leave(); }
+  DeviceAccess(const DeviceAccess &) = delete;
+};
 
 // This thread's stack of current contexts.
 std::vector<Context *> &context_stack();

@@ -2,9 +2,6 @@
 //
 // Calls that take a stream: synchronisation, events, callbacks, capture, stream-ordered memory.
 // Compiled twice, as copy_api.cc is.
-#include <chrono>
-#include <thread>
-
 #include "softcuda/driver/capture.h"
 #include "softcuda/driver/graph_memory.h"
 #include "softcuda/driver/pool.h"
@@ -18,11 +15,9 @@ CUresult record(Event *e, CUstream stream) {
   CALL_WITH_STREAM(stream);
   REQUIRE(process().events.holds(e) && s.context == e->context, CUDA_ERROR_INVALID_HANDLE);
   if (std::shared_ptr<Capture> capture = capture_of(s)) return capture_record(capture, s, *e);
-  auto r = std::make_shared<Record>();
-  r->point = s.context->submit(s, [r] { r->nanoseconds = event_time(); });
   std::lock_guard lock(e->mutex);
-  e->record = r;
-  e->capture.reset();
+  std::shared_ptr<Record> r = e->new_record();
+  e->set_record(r, s.context->submit(s, [r] { r->nanoseconds = event_time(); }));
   return CUDA_SUCCESS;
 }
 
@@ -54,11 +49,14 @@ SOFTCUDA_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned
   {
     std::lock_guard lock(e->mutex);
     if (e->capture != nullptr) return capture_wait(s, *e);
-    r = e->record;
+    r = e->last_record();
   }
   REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
   // An event that was never recorded is complete.
-  if (r) s.context->submit(s, [] {}, {r->point});
+  if (r && r->shared)
+    s.context->submit(s, [r] { r->wait(), set_model_time_to_now(); });
+  else if (r)
+    s.context->submit(s, [] {}, {r->point});
   return CUDA_SUCCESS;
 }
 
@@ -128,6 +126,33 @@ SOFTCUDA_API CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode 
   CALL_WITH_STREAM(stream);
   REQUIRE(!s.legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   return begin_capture(s, mode);
+}
+
+// The data of an edge would say that a node begins before another one has ended. Here it never
+// does.
+SOFTCUDA_API CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+                                                  const CUgraphNode *after, const CUgraphEdgeData *,
+                                                  size_t n, CUstreamCaptureMode mode) {
+  CALL_WITH_STREAM(stream);
+  REQUIRE(!s.legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return begin_capture_to(s, graph, after, n, mode);
+}
+
+SOFTCUDA_API CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *nodes,
+                                                        const CUgraphEdgeData *, size_t n,
+                                                        unsigned int flags) {
+  CALL_WITH_STREAM(stream);
+  return update_dependencies(s, nodes, n, flags);
+}
+
+#undef cuStreamUpdateCaptureDependencies
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_ptsz
+#endif
+SOFTCUDA_API CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *nodes,
+                                                        size_t n, unsigned int flags) {
+  CALL_WITH_STREAM(stream);
+  return update_dependencies(s, nodes, n, flags);
 }
 
 SOFTCUDA_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
@@ -220,79 +245,34 @@ SOFTCUDA_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureSta
 
 namespace {
 
-// The host address of an aligned T in memory that the device can reach, or nullptr.
-template <class T>
-T *word_at(CUdeviceptr p) {
-  return p % sizeof(T) == 0 ? reinterpret_cast<T *>(process().memory->host(p, sizeof(T))) : nullptr;
-}
-
-template <class T>
-CUresult write_value(CUstream stream, CUdeviceptr p, T value) {
+CUresult submit(CUstream stream, std::vector<ValueOperation> all) {
   CALL_WITH_STREAM(stream);
-  T *at = word_at<T>(p);
-  REQUIRE(at != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  s.context->submit(s, [at, value] { __atomic_store_n(at, value, __ATOMIC_SEQ_CST); });
+  for (const ValueOperation &o : all) CHECK_CU(check(o));
+  if (std::shared_ptr<Capture> capture = capture_of(s))
+    return capture_values(*capture, s, std::move(all));
+  for (const ValueOperation &o : all) s.context->submit(s, [o] { run(o); });
   return CUDA_SUCCESS;
-}
-
-template <class T>
-bool holds(T now, T value, unsigned kind) {
-  switch (kind) {
-    case CU_STREAM_WAIT_VALUE_EQ: return now == value;
-    case CU_STREAM_WAIT_VALUE_AND: return (now & value) != 0;
-    case CU_STREAM_WAIT_VALUE_NOR: return ~(now | value) != 0;
-    default: return static_cast<std::make_signed_t<T>>(now - value) >= 0;
-  }
-}
-
-template <class T>
-CUresult wait_value(CUstream stream, CUdeviceptr p, T value, unsigned flags) {
-  CALL_WITH_STREAM(stream);
-  T *at = word_at<T>(p);
-  REQUIRE(at != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  s.context->submit(s, [at, value, kind = flags & 3] {
-    while (!holds(__atomic_load_n(at, __ATOMIC_SEQ_CST), value, kind))
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    set_model_time_to_now();
-  });
-  return CUDA_SUCCESS;
-}
-
-CUresult value_operation(CUstream s, const CUstreamBatchMemOpParams &p) {
-  const auto &wait = p.waitValue;
-  const auto &write = p.writeValue;
-  switch (p.operation) {
-    case CU_STREAM_MEM_OP_WAIT_VALUE_32: return wait_value(s, wait.address, wait.value, wait.flags);
-    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-      return wait_value(s, wait.address, wait.value64, wait.flags);
-    case CU_STREAM_MEM_OP_WRITE_VALUE_32: return write_value(s, write.address, write.value);
-    case CU_STREAM_MEM_OP_WRITE_VALUE_64: return write_value(s, write.address, write.value64);
-    default: return CUDA_ERROR_NOT_SUPPORTED;
-  }
 }
 
 }  // namespace
 
 SOFTCUDA_API CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned int) {
-  return write_value(s, p, v);
+  return submit(s, {write_of(p, v)});
 }
 SOFTCUDA_API CUresult cuStreamWriteValue64(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned int) {
-  return write_value(s, p, v);
+  return submit(s, {write_of(p, v)});
 }
 SOFTCUDA_API CUresult cuStreamWaitValue32(CUstream s, CUdeviceptr p, cuuint32_t v,
                                           unsigned int flags) {
-  return wait_value(s, p, v, flags);
+  return submit(s, {wait_for(p, v, flags)});
 }
 SOFTCUDA_API CUresult cuStreamWaitValue64(CUstream s, CUdeviceptr p, cuuint64_t v,
                                           unsigned int flags) {
-  return wait_value(s, p, v, flags);
+  return submit(s, {wait_for(p, v, flags)});
 }
 // As the operations one by one (cuStreamBatchMemOp's documentation).
 SOFTCUDA_API CUresult cuStreamBatchMemOp(CUstream s, unsigned int n, CUstreamBatchMemOpParams *all,
                                          unsigned int flags) {
   REQUIRE(all != nullptr && n > 0 && n <= 256 && flags == 0, CUDA_ERROR_INVALID_VALUE);
-  for (unsigned int i = 0; i < n; ++i) CHECK_CU(value_operation(s, all[i]));
-  return CUDA_SUCCESS;
+  return submit(s, {all, all + n});
 }

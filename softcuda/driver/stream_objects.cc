@@ -1,7 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls that create, destroy and query streams and events.
+#include "softcuda/driver/ipc.h"
+#include "softcuda/driver/shared_event.h"
 #include "softcuda/driver/transfer.h"
+
+namespace ckpt::softcuda::driver {
+
+bool Record::reached() const { return shared ? shared->reached(ticket) : point.reached(); }
+
+void Record::wait() const { shared ? shared->wait(ticket) : point.wait(); }
+
+std::shared_ptr<Record> Event::last_record() const {
+  if (!shared) return record;
+  auto r = std::make_shared<Record>();
+  r->shared = shared;
+  r->ticket = shared->last();
+  return r->ticket == 0 ? nullptr : r;
+}
+
+std::shared_ptr<Record> Event::new_record() const {
+  auto r = std::make_shared<Record>();
+  r->shared = shared;
+  if (shared) r->ticket = shared->begin();
+  return r;
+}
+
+// The end of a shared recording is told to other processes even if the context has an error.
+void Event::set_record(std::shared_ptr<Record> r, Point end) {
+  if (r->shared) end.queue->submit([s = r->shared, t = r->ticket] { s->finish(t); }, {end});
+  r->point = std::move(end);
+  record = std::move(r);
+  capture.reset();
+}
+
+}  // namespace ckpt::softcuda::driver
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -42,10 +75,11 @@ SOFTCUDA_API CUresult cuStreamDestroy_v2(CUstream stream) {
 
 SOFTCUDA_API CUresult cuEventCreate(CUevent *out, unsigned int flags) {
   CALL_WITH_CONTEXT();
-  constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE((flags & ~kKnown) == 0,
-          (flags & CU_EVENT_INTERPROCESS) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE);
+  constexpr unsigned kKnown =
+      CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  REQUIRE(out != nullptr && (flags & ~kKnown) == 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE((flags & CU_EVENT_INTERPROCESS) == 0 || (flags & CU_EVENT_DISABLE_TIMING) != 0,
+          CUDA_ERROR_INVALID_VALUE);
   Event *e = new Event;
   e->context = call.context;
   e->flags = flags;
@@ -57,6 +91,7 @@ SOFTCUDA_API CUresult cuEventDestroy_v2(CUevent event) {
   CALL_WITH_CONTEXT();
   Event *e = process().events.get(event);
   REQUIRE(e != nullptr && process().events.remove(e), CUDA_ERROR_INVALID_HANDLE);
+  withdraw_event(*e);
   delete e;
   return CUDA_SUCCESS;
 }
@@ -66,7 +101,7 @@ static CUresult record_of(CUevent event, std::shared_ptr<Record> &out, Event *&e
   REQUIRE(e != nullptr, CUDA_ERROR_INVALID_HANDLE);
   std::lock_guard lock(e->mutex);
   REQUIRE(e->capture == nullptr, CUDA_ERROR_CAPTURED_EVENT);
-  out = e->record;
+  out = e->last_record();
   return CUDA_SUCCESS;
 }
 
@@ -75,7 +110,7 @@ SOFTCUDA_API CUresult cuEventQuery(CUevent event) {
   std::shared_ptr<Record> r;
   Event *e = nullptr;
   CHECK_CU(record_of(event, r, e));
-  return r && !r->point.reached() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  return r && !r->reached() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuEventSynchronize(CUevent event) {
@@ -83,7 +118,7 @@ SOFTCUDA_API CUresult cuEventSynchronize(CUevent event) {
   std::shared_ptr<Record> r;
   Event *e = nullptr;
   CHECK_CU(record_of(event, r, e));
-  if (r) r->point.wait();
+  if (r) r->wait();
   e->context->show_printed();
   return e->context->error;
 }

@@ -64,6 +64,7 @@ void run(Context *c, const Box &b) {
 }
 
 void run(const Box &b) {
+  DeviceAccess access;
   if (b.height * b.depth == 1) process().memory->populate(b.dst, b.width);
   for (u64 z = 0; z < b.depth; ++z)
     for (u64 y = 0; y < b.height; ++y)
@@ -72,6 +73,7 @@ void run(const Box &b) {
 }
 
 void run(const Fill &f) {
+  DeviceAccess access;
   if (f.height == 1) process().memory->populate(f.dst, f.width * f.element);
   for (u64 y = 0; y < f.height; ++y) {
     char *row = f.dst + y * f.row;

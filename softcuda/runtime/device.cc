@@ -118,6 +118,7 @@ void fill_properties(cudaDeviceProp &p, int d) {
   p.sharedMemPerBlockOptin =
       size_attribute(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   p.maxBlocksPerMultiProcessor = attribute(d, CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
+  p.ipcEventSupported = attribute(d, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED);
   p.hostRegisterSupported = attribute(d, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
   p.memoryPoolsSupported = attribute(d, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
 }

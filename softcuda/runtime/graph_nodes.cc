@@ -10,7 +10,9 @@ CUDART_API cudaError_t cudaGraphAddNode(cudaGraphNode_t *out, cudaGraph_t g,
                                         size_t n, cudaGraphNodeParams *p) {
   CUgraphNodeParams d{};
   RETURN_IF(driver_params(p, d));
-  return keep(as_runtime(cuGraphAddNode(out, g, after, nullptr, n, &d)));
+  RETURN_IF(as_runtime(cuGraphAddNode(out, g, after, nullptr, n, &d)));
+  if (p->type == cudaGraphNodeTypeMemAlloc) p->alloc.dptr = reinterpret_cast<void *>(d.alloc.dptr);
+  return cudaSuccess;
 }
 CUDART_API cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams *p) {
   CUgraphNodeParams d{};
@@ -112,6 +114,23 @@ CUDART_API cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t e, cudaGra
   FORWARD(cuGraphExecHostNodeSetParams(e, node, &h));
 }
 
+// The attributes have the same layout in both APIs.
+CUDART_API cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node,
+                                                       cudaLaunchAttributeID id,
+                                                       const cudaLaunchAttributeValue *value) {
+  FORWARD(cuGraphKernelNodeSetAttribute(node, static_cast<CUlaunchAttributeID>(id),
+                                        reinterpret_cast<const CUlaunchAttributeValue *>(value)));
+}
+CUDART_API cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node,
+                                                       cudaLaunchAttributeID id,
+                                                       cudaLaunchAttributeValue *value) {
+  FORWARD(cuGraphKernelNodeGetAttribute(node, static_cast<CUlaunchAttributeID>(id),
+                                        reinterpret_cast<CUlaunchAttributeValue *>(value)));
+}
+CUDART_API cudaError_t cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t to, cudaGraphNode_t from) {
+  FORWARD(cuGraphKernelNodeCopyAttributes(to, from));
+}
+
 CUDART_API cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t *out, cudaGraph_t g,
                                                    const cudaGraphNode_t *after, size_t n,
                                                    cudaEvent_t event) {
@@ -203,11 +222,7 @@ CUDART_API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_
                                                 cudaMemAllocNodeParams *p) {
   if (p == nullptr) return keep(cudaErrorInvalidValue);
   CUDA_MEM_ALLOC_NODE_PARAMS d{};
-  d.poolProps.allocType = static_cast<CUmemAllocationType>(p->poolProps.allocType);
-  d.poolProps.location.type = static_cast<CUmemLocationType>(p->poolProps.location.type);
-  d.poolProps.location.id = p->poolProps.location.id;
-  d.accessDescCount = p->accessDescCount;
-  d.bytesize = p->bytesize;
+  allocation_params(*p, d);
   RETURN_IF(enter());
   RETURN_IF(as_runtime(cuGraphAddMemAllocNode(out, g, after, n, &d)));
   p->dptr = reinterpret_cast<void *>(d.dptr);
@@ -217,8 +232,36 @@ CUDART_API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t
                                                const cudaGraphNode_t *after, size_t n, void *p) {
   FORWARD(cuGraphAddMemFreeNode(out, g, after, n, address(p)));
 }
+CUDART_API cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node,
+                                                      cudaMemAllocNodeParams *p) {
+  CUDA_MEM_ALLOC_NODE_PARAMS d{};
+  if (p == nullptr) return keep(cudaErrorInvalidValue);
+  RETURN_IF(enter());
+  RETURN_IF(as_runtime(cuGraphMemAllocNodeGetParams(node, &d)));
+  *p = {};
+  p->poolProps.allocType = static_cast<cudaMemAllocationType>(d.poolProps.allocType);
+  p->poolProps.location.type = static_cast<cudaMemLocationType>(d.poolProps.location.type);
+  p->poolProps.location.id = d.poolProps.location.id;
+  p->bytesize = d.bytesize;
+  p->dptr = reinterpret_cast<void *>(d.dptr);
+  return cudaSuccess;
+}
 CUDART_API cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void *p) {
   FORWARD(cuGraphMemFreeNodeGetParams(node, static_cast<CUdeviceptr *>(p)));
+}
+CUDART_API cudaError_t cudaDeviceGetGraphMemAttribute(int device,
+                                                      cudaGraphMemAttributeType attribute,
+                                                      void *value) {
+  RETURN_IF(initialise());
+  return keep(as_runtime(
+      cuDeviceGetGraphMemAttribute(device, static_cast<CUgraphMem_attribute>(attribute), value)));
+}
+CUDART_API cudaError_t cudaDeviceSetGraphMemAttribute(int device,
+                                                      cudaGraphMemAttributeType attribute,
+                                                      void *value) {
+  RETURN_IF(initialise());
+  return keep(as_runtime(
+      cuDeviceSetGraphMemAttribute(device, static_cast<CUgraphMem_attribute>(attribute), value)));
 }
 CUDART_API cudaError_t cudaDeviceGraphMemTrim(int device) {
   RETURN_IF(initialise());

@@ -66,6 +66,7 @@ cudaError_t driver_params(const cudaGraphNodeParams *p, CUgraphNodeParams &out) 
     case cudaGraphNodeTypeGraph: out.graph.graph = p->graph.graph; break;
     case cudaGraphNodeTypeEventRecord: out.eventRecord.event = p->eventRecord.event; break;
     case cudaGraphNodeTypeWaitEvent: out.eventWait.event = p->eventWait.event; break;
+    case cudaGraphNodeTypeMemAlloc: allocation_params(p->alloc, out.alloc); break;
     case cudaGraphNodeTypeMemFree: out.free.dptr = address(p->free.dptr); break;
     default: break;
   }

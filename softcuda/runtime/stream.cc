@@ -75,6 +75,18 @@ CUDART_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, u
 CUDART_API cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode) {
   FORWARD(cuStreamBeginCapture(s, static_cast<CUstreamCaptureMode>(mode)));
 }
+CUDART_API cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t s, cudaGraph_t g,
+                                                     const cudaGraphNode_t *after,
+                                                     const cudaGraphEdgeData *, size_t n,
+                                                     cudaStreamCaptureMode mode) {
+  FORWARD(
+      cuStreamBeginCaptureToGraph(s, g, after, nullptr, n, static_cast<CUstreamCaptureMode>(mode)));
+}
+CUDART_API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t s, cudaGraphNode_t *nodes,
+                                                           const cudaGraphEdgeData *, size_t n,
+                                                           unsigned int flags) {
+  FORWARD(cuStreamUpdateCaptureDependencies(s, nodes, nullptr, n, flags));
+}
 CUDART_API cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph) {
   FORWARD(cuStreamEndCapture(s, graph));
 }

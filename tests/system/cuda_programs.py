@@ -42,6 +42,8 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "remote_devices.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "remote_opaque.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "remote_arrays.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "graph_calls.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "ipc.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "softcuda_graphs.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "slices.cu": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}

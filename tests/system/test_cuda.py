@@ -144,7 +144,7 @@ def test_a_killed_dump_leaves_the_program_running(cuda, phase):
 
 
 EXAMPLES = ["vector_add.cu", "kernels.cu", "streams.cu", "textures.cu", "mipmaps.cu", "differential.cu", "language.cu",
-            "hopper.cu", "matrices.cu", "barriers.cu", "partitions.cu"]
+            "hopper.cu", "matrices.cu", "barriers.cu", "partitions.cu", "graph_calls.cu"]
 FAST_EXAMPLES = ["streams.cu", "textures.cu", "mipmaps.cu"]
 
 
@@ -296,6 +296,21 @@ def test_managed_memory_is_refused_with_a_workaround(cuda):
     cuda.go_on()
     assert job.wait() == 0
     job = cuda.start("managed", source="refused.cu", options=["--managed-on-host"])
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0, copy.error_text
+    assert "PASSED" in copy.text
+
+
+def test_memory_is_not_shared_with_other_processes_by_name(cuda):
+    """So nothing is shared when the program is dumped."""
+    job = cuda.start("ipc", source="refused.cu")
+    for name in ("cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2", "cuIpcCloseMemHandle", "cuIpcGetEventHandle",
+                 "cuIpcOpenEventHandle"):
+        assert job.error_text.count(f"{name}") == 1, job.error_text
+    assert "memory and events shared with another process cannot be checkpointed" in job.error_text
     cuda.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
     cuda.go_on()

@@ -68,6 +68,13 @@ def same_as_natively(nodes, source, *arguments, host=None, flags=()):
     return job
 
 
+def test_memory_is_not_shared_with_other_processes_by_name(nodes):
+    job = nodes.start("refused.cu", "ipc", device=nodes.device())
+    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
+    for name in ("cuIpcGetMemHandle", "cuIpcOpenEventHandle"):
+        assert job.error_text.count(name) == 1 and "shared with another process" in job.error_text, job.error_text
+
+
 def test_the_driver_api_and_the_runtime_answer_as_natively(nodes):
     """Over a UNIX socket and over TLS."""
     same_as_natively(nodes, "vector_add.cu")

@@ -31,6 +31,7 @@ LEFT_OUT = {name: why for why, names in {
     "it needs arguments, files or other programs": ["future.cc", "hold.cu", "late.cc", "moved.cu", "tenant.cu", "tenants.cu"],
     "it is for devices of other nodes": ["remote_graph_rules.cu", "remote_opaque.cu"],
     "it checks that it has no sockets, and ckpt-run gives it one": ["driver.cc"],
+    "it shares memory, which ckpt-run refuses": ["ipc.cu"],
     "it launches no kernel": ["counted.cu", "kept.cu", "nvml.cc", "rdma.cc", "ways.cc"],
     "it is a library": ["plugin.cu"],
 }.items() for name in names}
@@ -242,7 +243,7 @@ def test_graphs_of_a_guest(cuda):
     assert output(cuda, "graph_slices.cu", "--guest", "--fps=120")[0] == expected
 
 
-@pytest.mark.parametrize("source", ["remote_graphs.cu", "remote_captures.cu", "softcuda_graphs.cu"])
+@pytest.mark.parametrize("source", ["remote_graphs.cu", "remote_captures.cu", "softcuda_graphs.cu", "graph_calls.cu"])
 def test_other_programs_with_graphs(cuda, source):
     expected, _ = output(cuda, source)
     sliced, log = output(cuda, source, "--slice=1", debug=True)

@@ -42,7 +42,7 @@ def soft(tmp_path):
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu", "mipmaps.cu",
                                     "differential.cu", "driver.cc", "checkpoint.cc", "hopper.cu", "matrices.cu",
                                     "accesses.cu", "entries.cu", "linking.cc", "video.cc", "launches.cu", "partitions.cu",
-                                    "softcuda_graphs.cu", "published.cu",
+                                    "softcuda_graphs.cu", "published.cu", "graph_calls.cu", "ipc.cu",
                                     pytest.param("barriers.cu", marks=pytest.mark.full)])
 def test_programs_check_themselves(make, soft, source):
     assert "PASSED" in soft(make(source)).stdout
@@ -210,6 +210,21 @@ def test_processes_share_memory_and_a_killed_one_frees_it(make, soft):
         if answer == "held":
             return
     pytest.fail("the memory of a killed process was not freed")
+
+
+@pytest.mark.parametrize("devices", [("0,1", "0,1"), ("1", "0")])
+def test_two_programs_share_memory_and_events(make, soft, devices):
+    """Also memory of a device that the other program does not see."""
+    program, pipes = make("ipc.cu"), [os.pipe(), os.pipe()]
+    ends = {"export": (pipes[0][0], pipes[1][1]), "import": (pipes[1][0], pipes[0][1])}
+    programs = [subprocess.Popen([str(RUN), str(program), role, *map(str, ends[role])], pass_fds=ends[role],
+                                 env=dict(soft.env, CUDA_VISIBLE_DEVICES=seen), stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True) for role, seen in zip(ends, devices)]
+    for fd in sum(pipes, ()):
+        os.close(fd)
+    (said, _), (complained, _) = [p.communicate(timeout=60) for p in programs]
+    assert "PASSED" in said, said + complained
+    assert [p.returncode for p in programs] == [0, -signal.SIGKILL], complained  # the first one kills the second
 
 
 def test_a_process_checkpoints_another_one(make, soft):

@@ -2,12 +2,12 @@
 //
 // ckpt-devd: serves the devices of this node to programs on other nodes, and makes the certificates
 // by which they know each other.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <iostream>
 
+#include "common/base/open_files.h"
 #include "common/base/ready.h"
 #include "common/base/text.h"
 #include "remote/account.h"
@@ -30,14 +30,6 @@ struct Options {
   std::string make_ca, make_node, make_user, ca;
   int days = 730;
 };
-
-// Each connection needs a descriptor. The usual soft limit of 1024 exists for select(2).
-void allow_many_descriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 std::string own_socket() {
   if (::geteuid() == 0) return remote::kNodeSocket;
@@ -71,7 +63,7 @@ Result<remote::DaemonOptions> daemon_options(const Options &o) {
 
 Result<int> serve(const Options &o) {
   CKPT_TRY(remote::DaemonOptions options, daemon_options(o));
-  allow_many_descriptors();
+  allow_many_descriptors();  // one for each connection
   std::string where = options.socket;
   if (options.listen) where += (where.empty() ? "" : " and ") + options.listen->text();
   CKPT_TRY(std::unique_ptr<remote::Daemon> daemon, remote::Daemon::create(std::move(options)));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// refused managed | capture | heap | kernel | hostfunction: enters a state that cannot be
-// checkpointed, or not at once, or (heap) only with a warning. Prints "ready", leaves the state
+// refused managed | capture | heap | kernel | hostfunction | ipc: enters a state that cannot be
+// checkpointed, or not at once, or (heap) only with a warning, or (ipc) that ckpt-run keeps it from.
+// Prints "ready", leaves the state
 // when the file "pause" has been removed, and checks its results.
 #include <unistd.h>
 
@@ -105,6 +106,34 @@ static void hostfunction() {
   CUDA(cudaDeviceSynchronize());
 }
 
+// A program under ckpt-run cannot share memory and events with other processes, and is told so.
+static void ipc() {
+  int *p, value = 41, supported = 1;
+  cudaIpcMemHandle_t memory{};
+  cudaIpcEventHandle_t handle{};
+  cudaEvent_t event, opened;
+  CUDA(cudaMalloc(&p, sizeof *p));
+  CUDA(cudaMemcpy(p, &value, sizeof *p, cudaMemcpyHostToDevice));
+  CUDA(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
+  CUDA(cudaEventRecord(event, nullptr));
+  CUDA(cudaDeviceGetAttribute(&supported, cudaDevAttrIpcEventSupport, 0));
+  CHECK(supported == 0);
+  for (int i = 0; i < 2; i++) {
+    CHECK(cudaIpcGetMemHandle(&memory, p) == cudaErrorNotSupported);
+    CHECK(cudaIpcOpenMemHandle(reinterpret_cast<void **>(&p), memory, cudaIpcMemLazyEnablePeerAccess) ==
+          cudaErrorNotSupported);
+    CHECK(cudaIpcCloseMemHandle(p) == cudaErrorNotSupported);
+    CHECK(cudaIpcGetEventHandle(&handle, event) == cudaErrorNotSupported);
+    CHECK(cudaIpcOpenEventHandle(&opened, handle) == cudaErrorNotSupported);
+    cudaGetLastError();
+    if (i == 0) wait_here();
+  }
+  add_one<<<1, 1>>>(p);
+  CUDA(cudaMemcpy(&value, p, sizeof value, cudaMemcpyDeviceToHost));
+  CHECK(value == 42);
+  CUDA(cudaEventSynchronize(event));
+}
+
 int main(int argc, char **argv) {
   struct {
     const char *name;
@@ -113,7 +142,8 @@ int main(int argc, char **argv) {
                    {"capture", capture},
                    {"heap", heap},
                    {"kernel", kernel},
-                   {"hostfunction", hostfunction}};
+                   {"hostfunction", hostfunction},
+                   {"ipc", ipc}};
   for (auto &a : all)
     if (argc > 1 && std::strcmp(argv[1], a.name) == 0) return a.run(), passed();
   return 2;
