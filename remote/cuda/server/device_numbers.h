@@ -61,6 +61,9 @@ constexpr int device_parameter(std::string_view symbol) {
       {"cuDevicePrimaryCtxRetain", 1},
       {"cuDevicePrimaryCtxReset_v2", 0},
       {"cuCtxCreate_v2", 2},
+      {"cuKernelGetAttribute", 3},
+      {"cuKernelSetAttribute", 3},
+      {"cuKernelSetCacheConfig", 2},
   };
   for (const auto &[name, parameter] : kAll)
     if (name == symbol) return parameter;

@@ -28,6 +28,9 @@ TEST_CASE("each line for a device says which parameter is its number") {
     bool of_device = symbol.starts_with("cuDevice") && symbol != "cuDeviceGetCount";
     CHECK((!of_device || device_parameter(symbol) >= 0 || device_result(symbol) >= 0));
   };
+  for (const char *symbol : {"cuKernelGetAttribute", "cuKernelSetAttribute"})
+    CHECK(device_parameter(symbol) == 3);
+  CHECK(device_parameter("cuKernelSetCacheConfig") == 2);
 #define ASKED(n, symbol, type) check(#symbol);
 #include "remote/cuda/cuda.api"
 }
