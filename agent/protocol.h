@@ -139,12 +139,16 @@ enum class Type : u16 {
   DevicesChosen = 49,   // {u32 version, u32 n, n × {str api, u32 k, k × str device}}: for proxies
                         // that are started later
   ProxyFor = 51,        // {u32 version, str api, str device} + stdout, stderr: as ProxyWanted, for
-  // one device, given by its UUID; DevicesChosen still holds for other proxies
+  // one device, given by its UUID; DevicesChosen still holds for other proxies. Also several of the
+  // chosen devices, separated by commas
 
   // {u32 version, str api, u8 1: the next counts, str device} + stdout, stderr and folder of the
   // process, and a file with its environment (entries that end with 0), unless it is a restored
   // copy: as ProxyWanted or ProxyFor
   ProxyIn = 55,
+
+  ChosenWanted = 65,  // {u32 version, str api}: answered by Ok {u32 n, n × str device}: what
+                      // DevicesChosen says for the API; n = 0: all. Older keepers refuse it
 
   ImageWritten = 56,  // {str image}: an image is complete, and the program continues; answered by
                       // Ok. Older keepers refuse it

@@ -107,6 +107,9 @@ enum class Op : u16 {
   // the arena differ now, beside the program's work. In a frame CudaData for each piece: {u8 1: it
   // differs, its bytes if so}
   ReadChanged,
+  // {u32 n, n × i32}: for each device of the program its number here, or -1: it is not here. One
+  // way, and in front of all other calls. Without it the numbers are the same
+  Devices,
   Last,
 };
 

@@ -126,6 +126,59 @@ DeviceCheck read_check(const json &answer) {
   return check;
 }
 
+// What the devices of one side must offer: those of the program for which it has a place, with
+// their numbers there.
+json needs_of_side(const json &all, const std::vector<std::string> &ids, bool remote) {
+  std::map<u64, u64> numbers;
+  for (size_t i = 0; i < ids.size(); i++)
+    if (is_remote(DeviceChoice{{"", {ids[i]}}}) == remote) numbers.emplace(i, numbers.size());
+  json needs = all, devices = json::array();
+  for (json device : json_list(all, "devices")) {
+    auto found = numbers.find(json_value(device, "number", u64{0}));
+    if (found == numbers.end()) continue;
+    device["number"] = found->second;
+    devices.push_back(std::move(device));
+  }
+  needs["devices"] = std::move(devices);
+  return needs;
+}
+
+DeviceChoice side_of(const std::string &api, const std::vector<std::string> &ids, bool remote) {
+  DeviceChoice side;
+  for (const std::string &id : ids)
+    if (is_remote(DeviceChoice{{"", {id}}}) == remote) side[api].push_back(id);
+  return side;
+}
+
+// Why the program's devices cannot be of two nodes; empty: they can.
+std::string why_not_split(const json &requirements) {
+  const json &why = json_member(requirements, "split");
+  if (!why.is_string())
+    return "only a program that was started on CUDA devices of another node, with this version of "
+           "ckpt, can have devices of two nodes";
+  std::string text = why.get<std::string>();
+  return text.empty() ? text : "its devices cannot be of two nodes: " + text;
+}
+
+// Each side is asked for its own devices.
+Result<DeviceCheck> check_split(const std::string &api, const std::vector<std::string> &ids,
+                                const json &requirements, bool ignore_limits) {
+  DeviceCheck both;
+  if (std::string why = why_not_split(requirements); !why.empty()) return DeviceCheck{{why}, {}};
+  for (bool remote : {false, true}) {
+    CKPT_TRY(DeviceCheck one,
+             check_devices(api, side_of(api, ids, remote), needs_of_side(requirements, ids, remote),
+                           ignore_limits));
+    both.reasons.insert(both.reasons.end(), one.reasons.begin(), one.reasons.end());
+  }
+  for (const json &device : json_list(requirements, "devices"))
+    if (json_value(device, "used", false) && json_value(device, "number", u64{0}) >= ids.size())
+      both.reasons.push_back(
+          fmt::format("there is no CUDA device for \"{}\", device {} of the program",
+                      json_string(device, "name"), json_value(device, "number", u64{0})));
+  return both;
+}
+
 }  // namespace
 
 void add_device(const std::string &api, const json &description, std::vector<Device> &devices) {
@@ -218,6 +271,9 @@ std::string misdirected(const DeviceChoice &choice, const std::set<std::string> 
 
 Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoice &choice,
                                   const json &requirements, bool ignore_limits) {
+  auto chosen = choice.find(api_name);
+  if (chosen != choice.end() && is_split({*chosen}))
+    return check_split(api_name, chosen->second, requirements, ignore_limits);
   std::vector<std::string> command = proxy_command(api_name, choice);
   if (command.empty())
     return DeviceCheck{

@@ -25,14 +25,16 @@ Failure remote_failure(const json &answer) {
   return fail_with_hint(json_string(error, "what"), json_string(error, "hint"));
 }
 
+Error several_nodes() {
+  return {"a program's devices are all on one node",
+          "give --device names of this node, or names that begin with the same remote:HOST/"};
+}
+
 Result<RemoteName> same_node(const std::vector<std::string> &words) {
   std::optional<RemoteName> first = parse_remote(words.front());
   for (const std::string &word : words) {
     std::optional<RemoteName> name = parse_remote(word);
-    if (!first || !name || name->host != first->host)
-      return fail_with_hint("a program's devices are all on one node",
-                            "give --device names of this node, or names that begin with the same "
-                            "remote:HOST/");
+    if (!first || !name || name->host != first->host) return Failure(several_nodes());
   }
   return *first;
 }
@@ -62,6 +64,33 @@ std::set<std::string> take_sources(std::vector<std::string> &ids) {
     id.resize(end);
   }
   return all ? sources : std::set<std::string>();
+}
+
+bool is_remote_id(const std::string &id) { return id.starts_with(kPrefix); }
+
+Error more_than_two_nodes() {
+  return {"devices of two nodes are CUDA devices of this node and of one other",
+          "docs/REMOTE.md says how the devices of a program move one by one"};
+}
+
+// Of this node and of another one, in the order of the words, which is that of the program's
+// devices.
+Result<DeviceChoice> choose_split_devices(const std::vector<std::string> &words) {
+  DeviceChoice choice;
+  std::string host;
+  for (const std::string &word : words) {
+    std::optional<RemoteName> name = parse_remote(word);
+    if (name && !host.empty() && name->host != host) return Failure(more_than_two_nodes());
+    if (name) host = name->host;
+    CKPT_TRY(DeviceChoice one, choose_devices(word));
+    for (auto &[api, ids] : one)
+      for (std::string &id : ids) {
+        if (api != "cuda") return Failure(several_nodes());
+        if (std::ranges::find(choice[api], id) == choice[api].end())
+          choice[api].push_back(std::move(id));
+      }
+  }
+  return choice;
 }
 
 }  // namespace
@@ -97,6 +126,8 @@ Result<std::vector<Device>> list_remote_devices(const std::string &host, std::st
 
 Result<DeviceChoice> choose_remote_devices(const std::string &spec) {
   std::vector<std::string> words = split_at_commas(spec);
+  auto is_name = [](const std::string &word) { return parse_remote(word).has_value(); };
+  if (!std::ranges::all_of(words, is_name)) return choose_split_devices(words);
   CKPT_TRY(RemoteName node, same_node(words));
   CKPT_TRY(std::vector<Device> devices, list_remote_devices(node.host, only_api(words)));
   std::string names;
@@ -114,10 +145,20 @@ Result<DeviceChoice> choose_remote_devices(const std::string &spec) {
 }
 
 bool is_remote(const DeviceChoice &choice) {
-  return std::ranges::any_of(choice, [](const auto &api) {
-    return std::ranges::any_of(api.second,
-                               [](const std::string &id) { return id.starts_with(kPrefix); });
-  });
+  return std::ranges::any_of(
+      choice, [](const auto &api) { return std::ranges::any_of(api.second, is_remote_id); });
+}
+
+bool is_split(const DeviceChoice &choice) {
+  return is_remote(choice) && std::ranges::any_of(choice, [](const auto &api) {
+           return !std::ranges::all_of(api.second, is_remote_id);
+         });
+}
+
+Error not_split_at_start() {
+  Error e = several_nodes();
+  return {e.what + " when it starts",
+          e.hint + "; ckpt-restore --resume moves single devices later"};
 }
 
 std::vector<std::string> proxy_command(const std::string &api_name, const DeviceChoice &choice) {

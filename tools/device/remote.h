@@ -26,11 +26,14 @@ std::optional<RemoteName> parse_remote(const std::string &name);
 Result<std::vector<Device>> list_remote_devices(const std::string &host,
                                                 std::string_view only = {});
 
-// `spec` consists of names of one node.
+// `spec` has names of one other node; for CUDA also names of this one.
 Result<DeviceChoice> choose_remote_devices(const std::string &spec);
 
-// Whether devices of another node were chosen.
+// Whether devices of another node were chosen, and whether there are others beside them.
 bool is_remote(const DeviceChoice &choice);
+bool is_split(const DeviceChoice &choice);
+// Why a program cannot begin with such devices.
+Error not_split_at_start();
 
 // How the proxy for an API's chosen devices is called: its executable, and the arguments that name
 // the devices. Empty: the executable does not exist.

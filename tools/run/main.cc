@@ -145,6 +145,7 @@ Result<int> run_program(const Options &options) {
   }
   // The devices that the program may use, and the environment that leads it to our drivers.
   CKPT_TRY(DeviceChoice devices, choose_devices(options.device));
+  if (is_split(devices)) return Failure(not_split_at_start());
   CKPT_TRY(ProgramEnvironment environment, program_environment(devices));
   CKPT_CHECK(add_manager(options.managed, !options.device.empty(), environment));
   if (Result<> sliced = add_slices(options.guest, environment); !sliced)

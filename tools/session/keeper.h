@@ -173,6 +173,7 @@ class Keeper {
   Result<Answer> keep_contents(Message &message);
   Result<Answer> return_contents(Client &client, Message &message);
   Result<Answer> choose_devices(Message &message);
+  Result<Answer> tell_devices(Client &client, Message &message);
   Result<Answer> start_checkpoint(Client &client, Message &message);
   Result<Answer> accept_restored(Client &client, Message &message);
   void mark_dump(bool under_way);

@@ -10,6 +10,7 @@
 
 #include "agent/protocol.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/ipc/unix_socket.h"
 #include "tools/device/remote.h"
 #include "tools/proc/command.h"
@@ -18,10 +19,10 @@
 namespace ckpt::tools {
 
 Result<> Proxies::start(const Request &r) {
-  DeviceChoice choice = r.device ? DeviceChoice{{r.api, {*r.device}}} : choice_;
   // The program was started on CUDA devices of another node. Those chosen now may be of this node.
   bool calls = r.api == "cuda-server";
   std::string api = calls ? "cuda" : r.api;
+  DeviceChoice choice = r.device ? DeviceChoice{{api, split_at_commas(*r.device)}} : choice_;
   std::vector<std::string> command = proxy_command(api, choice);
   if (calls && !is_remote(choice)) command.push_back("--calls");
   if (command.empty())

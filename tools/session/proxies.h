@@ -28,11 +28,12 @@ class Proxies {
 
   struct Request {
     std::string api;
-    int connection;                     // the proxy serves it
-    int out, err;                       // its standard streams
-    std::optional<std::string> device;  // the only one to offer; none: the chosen devices
-    int folder = -1;                    // its working folder; -1: ours
-    int environment = -1;               // a file with the program's environment; -1: ours
+    int connection;  // the proxy serves it
+    int out, err;    // its standard streams
+    // The only ones to offer, separated by commas; none: the chosen devices.
+    std::optional<std::string> device;
+    int folder = -1;       // its working folder; -1: ours
+    int environment = -1;  // a file with the program's environment; -1: ours
   };
   Result<> start(const Request &request);
   // Passes `connection` to the parked proxy `token`.
@@ -41,6 +42,11 @@ class Proxies {
   Result<> drop(u64 token);
   // Takes effect for proxies that are started later.
   void choose(DeviceChoice choice) { choice_ = std::move(choice); }
+  // The IDs of the API's devices; none: all of them.
+  std::vector<std::string> chosen(const std::string &api) const {
+    auto found = choice_.find(api);
+    return found == choice_.end() ? std::vector<std::string>() : found->second;
+  }
   // A child of the keeper has ended. Returns true if it was a proxy.
   bool reaped(pid_t pid);
   bool any() const { return !all_.empty(); }

@@ -127,6 +127,7 @@ Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
     case Type::ContentsKept: return keep_contents(message);
     case Type::ContentsWanted: return return_contents(client, message);
     case Type::DevicesChosen: return choose_devices(message);
+    case Type::ChosenWanted: return tell_devices(client, message);
     case Type::CheckpointWanted: return start_checkpoint(client, message);
     case Type::Restored: return accept_restored(client, message);
     default: break;
@@ -251,6 +252,19 @@ Result<Keeper::Answer> Keeper::choose_devices(Message &message) {
   if (!in.done()) return fail("malformed choice of devices");
   proxies_.choose(std::move(choice));
   return Answer::Ok;
+}
+
+Result<Keeper::Answer> Keeper::tell_devices(Client &client, Message &message) {
+  Reader in = message.reader();
+  in.get<u32>();
+  std::string api(in.str());
+  if (!in.done()) return fail("malformed question for the chosen devices");
+  std::vector<std::string> ids = proxies_.chosen(api);
+  Writer w;
+  w.put(static_cast<u32>(ids.size()));
+  for (const std::string &id : ids) w.str(id);
+  CKPT_CHECK(send_message(client.fd.get(), static_cast<u16>(Type::Ok), w.bytes()));
+  return Answer::Sent;
 }
 
 // ckpt-dump has ended, and so has its CRIU, which shares the connection. If the tool was killed,

@@ -6,6 +6,7 @@
 
 #include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/copies.h"
+#include "remote/cuda/client/detours.h"
 #include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/shared_memory.h"
 
@@ -49,29 +50,36 @@ void for_each_row(const Box &b, F f) {
 
 void put_box(Writer &w, const Box &b) { w.raw(&b, sizeof b); }
 
+CUresult write_packed(const Box &to, ByteView packed, Order order) {
+  Writer w;
+  put_box(w, to);
+  w.put(order.stream).put(u8{order.async});
+  return note_error(link().ask(number(Op::WriteBox), current_context(), {w.bytes(), packed}));
+}
+
+CUresult read_packed(Bytes &packed, const Box &from, Order order) {
+  packed.resize(from.width * from.height * from.depth);
+  Writer w;
+  put_box(w, from);
+  w.put(order.stream);
+  return note_error(
+      link().ask(number(Op::ReadBox), current_context(), {w.bytes()}, nullptr, packed));
+}
+
 CUresult write_box(const Box &to, const Box &from, Order order) {
   if (CUresult e = wait_for_host_functions(order); e != CUDA_SUCCESS) return e;
   Bytes packed(to.width * to.height * to.depth);
   for_each_row(from, [&](const std::byte *row, u64 at) {
     std::memcpy(packed.data() + at, row, from.width);
   });
-  Writer w;
-  put_box(w, to);
-  w.put(order.stream).put(u8{order.async});
-  return note_error(
-      link().ask(number(Op::WriteBox), current_context(), {w.bytes(), ByteView(packed)}));
+  return write_packed(to, packed, order);
 }
 
 CUresult read_box(const Box &to, const Box &from, Order order) {
-  Bytes packed(to.width * to.height * to.depth);
-  Writer w;
-  put_box(w, from);
-  w.put(order.stream);
-  CUresult e =
-      note_error(link().ask(number(Op::ReadBox), current_context(), {w.bytes()}, nullptr, packed));
-  if (e != CUDA_SUCCESS) return e;
+  Bytes packed;
+  if (CUresult e = read_packed(packed, from, order); e != CUDA_SUCCESS) return e;
   for_each_row(to, [&](std::byte *row, u64 at) { std::memcpy(row, packed.data() + at, to.width); });
-  return e;
+  return CUDA_SUCCESS;
 }
 
 // To a later row or slice.
@@ -113,8 +121,33 @@ CUresult copy_on_host(const Box &to, const Box &from, Order order) {
   return CUDA_SUCCESS;
 }
 
+u64 context_with(const Box &b) {
+  return b.array ? ledger().context_of(b.array).value_or(0) : cuda::context_with(b.address);
+}
+
+// Between the two sides of split devices.
+CUresult copy_through_program(const Box &to, const Box &from, Order order) {
+  CUresult e = entry_cuStreamSynchronize(reinterpret_cast<CUstream>(order.stream));
+  if (e != CUDA_SUCCESS) return e;
+  u64 context = context_with(to), source = context_with(from);
+  return in_parts(to, from, [&](const Box &a, const Box &b) {
+    Bytes packed;
+    {
+      InContext in(source);
+      if (CUresult e = read_packed(packed, b, {0, false}); e != CUDA_SUCCESS) return e;
+    }
+    InContext in(context);
+    return write_packed(a, packed, {0, false});
+  });
+}
+
 // At least one of them is on the device.
 CUresult copy_sides(const Side &to, const Side &from, Order order) {
+  u64 of_to = to.device ? context_with(to.box) : 0;
+  u64 of_from = from.device ? context_with(from.box) : 0;
+  if (are_apart(of_to, of_from)) return copy_through_program(to.box, from.box, order);
+  auto here = [&](Order o) { return copy_sides(to, from, o); };
+  if (auto e = detour(of_to ? of_to : of_from, order, here)) return *e;
   if (!to.device || !from.device)
     return in_parts(to.box, from.box, [&](const Box &a, const Box &b) {
       return to.device ? write_box(a, b, order) : read_box(a, b, order);

@@ -43,7 +43,8 @@ constexpr const char *kOpNames[] = {"lane ended",     "arena",
                                     "end texture at", "value in stream",
                                     "make memory",    "end memory",
                                     "map own memory", "unmap own memory",
-                                    "set access",     "read changed"};
+                                    "set access",     "read changed",
+                                    "devices"};
 static_assert(std::size(kOpNames) == static_cast<size_t>(Op::Last) - kFirstOp);
 
 // The call came first, so that the program's own environment is meant.

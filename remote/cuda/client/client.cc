@@ -38,6 +38,27 @@ u64 owner_of(Kind made, u64 first, u64 context) {
   return code ? first : context;
 }
 
+Site site_beside(u64 context) {
+  u64 current = current_context();
+  bool elsewhere =
+      link().is_split() && context != 0 && link().is_here(context) != link().is_here(current);
+  return elsewhere ? context : current;
+}
+
+Site site_of_handle(u64 number) {
+  u64 context = current_context();
+  if (!link().is_split()) return context;
+  Kind kind = kind_of(number);
+  if (kind == Kind::Context)
+    if (std::optional<CUdevice> device = ledger().device_of(number)) return site_of_device(*device);
+  if (kind == Kind::Pool) {
+    Site made = ledger().site_of(number);
+    return {made.by, context, made.device};
+  }
+  bool of_all = kind == Kind::Library || kind == Kind::Kernel;
+  return of_all ? context : site_beside(ledger().context_of(number).value_or(0));
+}
+
 void object_ended(u64 number) {
   for (u64 ended : ledger().end(number)) code_ended(ended);
 }

@@ -4,11 +4,13 @@
 // context is, and the call of a line of cuda.api.
 #pragma once
 
+#include <array>
 #include <tuple>
 
 #include "remote/cuda/client/ledger.h"
 #include "remote/cuda/client/link.h"
 #include "remote/cuda/codec.h"
+#include "remote/cuda/server/device_numbers.h"
 
 namespace ckpt::remote::cuda {
 
@@ -34,8 +36,11 @@ CUresult note_error(CUresult e);
 inline u16 number(Op op) { return static_cast<u16>(op); }
 
 // An Op with these arguments.
+inline CUresult ask(Op op, const Site &site, const Writer &arguments, Bytes *results = nullptr) {
+  return note_error(link().ask(number(op), site, {arguments.bytes()}, results));
+}
 inline CUresult ask(Op op, const Writer &arguments, Bytes *results = nullptr) {
-  return note_error(link().ask(number(op), current_context(), {arguments.bytes()}, results));
+  return ask(op, current_context(), arguments, results);
 }
 
 // Why a call of ours has failed: what was to be done, or that the connection is lost.
@@ -44,9 +49,9 @@ Failure device_failure(std::string what, CUresult e);
 // Another driver and other devices answer from now on.
 void forget_what_devices_said();
 
-// Sends parts of code that this server does not have yet.
-void send_part(const CodePart &part);
-void send_parts(const LoadedCode &code);
+// Sends parts of code that this server, or the driver in this process, does not have yet.
+void send_part(const CodePart &part, const Site &site);
+void send_parts(const LoadedCode &code, const Site &site);
 
 // A warning that names an entry, once.
 CUresult refuse(const char *entry, const char *why);
@@ -85,6 +90,54 @@ u64 first_handle(A... a) {
 // As the server has it: what is found in code belongs to it, anything else to the context.
 u64 owner_of(Kind made, u64 first, u64 context);
 
+// Where a call is made that is for this object, for something of this context, or for this device:
+// in the current context, unless the devices are split, and that one is on the other side.
+Site site_of_handle(u64 number);
+Site site_beside(u64 context);
+inline Site site_of_device(CUdevice device) {
+  return {Site::By::Device, current_context(), device};
+}
+
+inline constexpr size_t kLines = 256;
+// By the number of a line: which argument is a device, or -1; and whether its objects are of no
+// device, so that it is for all of them.
+inline constexpr auto kDeviceArgument = [] {
+  std::array<int, kLines> all{};
+#define ASKED(n, symbol, type) all[n] = device_parameter(#symbol);
+#include "remote/cuda/cuda.api"
+  return all;
+}();
+inline constexpr auto kOfAllDevices = [] {
+  constexpr auto is = [](std::string_view name) {
+    return name == "cuLibraryGetKernel" || name == "cuLibraryUnload";
+  };
+  std::array<bool, kLines> all{};
+#define ASKED(n, symbol, type) all[n] = is(#symbol);
+#include "remote/cuda/cuda.api"
+  return all;
+}();
+
+// The device that properties name; for anything else there is none.
+template <class T>
+void note_device_in(T v, std::optional<CUdevice> &out) {
+  if constexpr (std::is_same_v<T, const CUmemPoolProps *>)
+    if (v && v->location.type == CU_MEM_LOCATION_TYPE_DEVICE) out = v->location.id;
+}
+
+template <u16 Number, class... A>
+Site site_of(A... a) {
+  if constexpr (kOfAllDevices[Number]) {
+    return {Site::By::All, current_context()};
+  } else if constexpr (kDeviceArgument[Number] >= 0) {
+    return site_of_device(
+        static_cast<CUdevice>(std::get<kDeviceArgument[Number]>(std::tuple<A...>(a...))));
+  } else {
+    std::optional<CUdevice> device;
+    (note_device_in(a, device), ...);
+    return device ? site_of_device(*device) : site_of_handle(first_handle(a...));
+  }
+}
+
 // The number of an object that is to be made; and of the one that was.
 template <class T>
 u64 number_to_make(T v) {
@@ -112,21 +165,23 @@ struct Asked<Number, CUresult (*)(A...)> {
     Writer w;
     (put_argument(w, a, number_to_make(a)), ...);
     Bytes results;
-    CUresult e = note_error(link().ask(Number, current_context(), {w.bytes()}, &results));
+    Site site = site_of<Number>(a...);
+    CUresult e = note_error(link().ask(Number, site, {w.bytes()}, &results));
     if (e != CUDA_SUCCESS) return e;
     Reader r(results);
     take_results(r, std::tuple<A...>(a...), std::index_sequence_for<A...>{});
     if (!r.done()) return link().malformed();
-    if constexpr ((MadeOut<A> || ...)) add_to_ledger(a...);
+    if constexpr ((MadeOut<A> || ...)) add_to_ledger(site, a...);
     return e;
   }
-  static void add_to_ledger(A... a) {
+  static void add_to_ledger(const Site &site, A... a) {
     Writer w;
     (put_argument(w, a, number_made(a)), ...);
-    u64 context = current_context(), first = first_handle(a...);
+    u64 context = site.context, first = first_handle(a...);
     auto add = [&](u64 made) {
       if (made != 0)
-        ledger().add(made, owner_of(kind_of(made), first, context), {Number, context, w.take()});
+        ledger().add(made, owner_of(kind_of(made), first, context),
+                     {Number, context, w.take(), site.by, site.device});
     };
     (add(number_made(a)), ...);
   }
@@ -175,7 +230,8 @@ struct Set<Number, CUresult (*)(First, A...), Value> {
     if (e != CUDA_SUCCESS) return e;
     Writer key, arguments;
     size_t i = 0;
-    u64 of = 0, context = current_context();
+    Site site = site_of<Number>(first, a...);
+    u64 of = 0, context = site.context;
     auto note = [&](auto v) {
       put_argument(arguments, v, 0);
       if (i++ == Value) return;
@@ -187,7 +243,8 @@ struct Set<Number, CUresult (*)(First, A...), Value> {
     constexpr bool of_device = std::is_same_v<First, CUdevice>;
     if (of == 0 && !of_device) key.put(of = context);
     key.put(Number);
-    ledger().set(of, std::string(text(key.bytes())), {Number, context, arguments.take()});
+    ledger().set(of, std::string(text(key.bytes())),
+                 {Number, context, arguments.take(), site.by, site.device});
     return e;
   }
 };

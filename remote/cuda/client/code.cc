@@ -35,17 +35,28 @@ Bytes load_arguments(const LoadedCode &code, const Wanted &wanted) {
 
 bool fits_a_message(u64 bytes) { return bytes <= kMaxBody - 4096; }
 
+// One driver has taken the library, and the other one has not.
+void unload_where_it_is(u64 library) {
+  Writer w;
+  w.put(library);
+  for (Site::By by : {Site::By::Own, Site::By::Server})
+    (void)link().ask(line_cuLibraryUnload, {by, 0}, {w.bytes()});
+}
+
 CUresult load_parts(const std::shared_ptr<const LoadedCode> &code, const Wanted &wanted) {
-  u64 context = current_context();
+  bool library = kind_of(wanted.number) == Kind::Library;
+  Site site = current_context();
+  if (library) site.by = Site::By::All;
   Bytes arguments = load_arguments(*code, wanted), reply;
-  send_parts(*code);
-  CUresult e = note_error(link().ask(number(Op::Load), context, {arguments}, &reply));
+  send_parts(*code, site);
+  CUresult e = note_error(link().ask(number(Op::Load), site, {arguments}, &reply));
   Reader r(reply);
   if (e == CUDA_SUCCESS && r.get<u64>() != wanted.number) return link().malformed();
   if (JitAnswer said; get(r, said)) write_answer(wanted.outputs, said);
+  if (e != CUDA_SUCCESS && library && link().is_split()) unload_where_it_is(wanted.number);
   if (e != CUDA_SUCCESS) return e;
-  u64 owner = kind_of(wanted.number) == Kind::Library ? 0 : context;
-  ledger().add(wanted.number, owner, {number(Op::Load), context, std::move(arguments)}, code);
+  ledger().add(wanted.number, library ? 0 : site.context,
+               {number(Op::Load), site.context, std::move(arguments), site.by}, code);
   return e;
 }
 
@@ -211,7 +222,7 @@ CUresult variable(u64 owner, const char *name, CUdeviceptr *out, size_t *bytes) 
   }
   Writer w;
   Bytes reply;
-  CUresult e = ask(Op::Global, w.put(owner).str(name), &reply);
+  CUresult e = ask(Op::Global, site_of_handle(owner), w.put(owner).str(name), &reply);
   if (e != CUDA_SUCCESS) return e;
   Reader r(reply);
   u64 p = r.get<u64>(), n = r.get<u64>();
@@ -261,15 +272,19 @@ CUkernel on_device(CUkernel k, CUdevice device) {
 
 }  // namespace
 
-void send_part(const CodePart &part) {
-  if (!link().sends_first(part.number)) return;
+void send_part(const CodePart &part, const Site &site) {
+  if (site.by == Site::By::All && link().is_split()) {
+    send_part(part, {Site::By::Own, 0});
+    return send_part(part, {Site::By::Server, 0});
+  }
+  if (!link().sends_first(part.number, link().is_here(site))) return;
   Writer w;
   ByteView bytes = ByteView(*part.bytes).first(part.bytes->size() - 1);
-  link().send(number(Op::Code), current_context(), {w.put(part.number).bytes(), bytes});
+  link().send(number(Op::Code), site, {w.put(part.number).bytes(), bytes});
 }
 
-void send_parts(const LoadedCode &code) {
-  for (const CodePart &part : code.parts()) send_part(part);
+void send_parts(const LoadedCode &code, const Site &site) {
+  for (const CodePart &part : code.parts()) send_part(part, site);
 }
 
 CUresult entry_cuModuleLoadData(CUmodule *out, const void *code) { return load_module(out, code); }

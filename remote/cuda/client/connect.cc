@@ -47,12 +47,18 @@ std::optional<OwnDriver::Offer> offer_in(const Message &answer) {
   return r.done() && offer.path.starts_with('/') ? std::optional(offer) : std::nullopt;
 }
 
-Result<UniqueFd> start_server(const std::string &session, std::optional<OwnDriver::Offer> &offer) {
+// `devices`: only these of the chosen ones; "": all of them.
+Result<UniqueFd> start_server(const std::string &session, const std::string &devices,
+                              std::optional<OwnDriver::Offer> &offer) {
   UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC)), socket;
   bool closed = ::fcntl(STDERR_FILENO, F_GETFD) < 0;
   int streams[] = {null.get(), closed ? null.get() : STDERR_FILENO};
-  CKPT_TRY(Message answer, ask_keeper(socket, session, Type::ProxyWanted,
-                                      with_version().str("cuda-server"), streams));
+  Writer w = with_version();
+  w.str("cuda-server");
+  if (!devices.empty()) w.str(devices);
+  CKPT_TRY(Message answer,
+           ask_keeper(socket, session, devices.empty() ? Type::ProxyWanted : Type::ProxyFor, w,
+                      streams));
   offer = offer_in(answer);
   if (!answer.fds.empty()) return std::move(answer.fds[0]);
   CKPT_CHECK(set_receive_timeout(socket.get(), {}));
@@ -71,7 +77,20 @@ Result<UniqueFd> take_back(const std::string &session, u64 token) {
 }  // namespace
 
 Result<> Link::open(const std::string &session, std::optional<OwnDriver::Offer> &offer) {
-  CKPT_TRY(UniqueFd socket, start_server(session, offer));
+  CKPT_TRY(UniqueFd socket, start_server(session, "", offer));
+  begin(std::move(socket), {});
+  return {};
+}
+
+Result<> Link::open_for(const std::string &session, const std::string &devices,
+                        const std::vector<CUdevice> &numbers) {
+  std::optional<OwnDriver::Offer> none;
+  CKPT_TRY(UniqueFd socket, start_server(session, devices, none));
+  begin(std::move(socket), numbers);
+  return {};
+}
+
+void Link::begin(UniqueFd socket, const std::vector<CUdevice> &numbers) {
   {
     std::lock_guard lock(why_mutex_);
     why_lost_.clear();
@@ -79,8 +98,25 @@ Result<> Link::open(const std::string &session, std::optional<OwnDriver::Offer> 
   }
   parts_.clear();
   token_ = 0;  // of a restored copy's original
-  set_socket(std::move(socket));
-  return {};
+  set_socket(std::move(socket), numbers);
+}
+
+Result<OwnDriver::Offer> offer_for(const std::string &session, const std::string &devices) {
+  std::optional<OwnDriver::Offer> offer;
+  CKPT_TRY(UniqueFd unused, start_server(session, devices, offer));
+  if (!offer) return fail("this node offers no CUDA driver for {}", devices);
+  return std::move(*offer);
+}
+
+Result<std::vector<std::string>> chosen_devices(const std::string &session) {
+  UniqueFd socket;
+  CKPT_TRY(Message answer,
+           ask_keeper(socket, session, Type::ChosenWanted, with_version().str("cuda")));
+  Reader r = answer.reader();
+  std::vector<std::string> all;
+  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) all.emplace_back(r.str());
+  if (!r.done()) return fail("the session keeper sent a malformed list of devices");
+  return all;
 }
 
 Result<> Link::park(const std::string &session) {

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 
+#include "remote/cuda/client/detours.h"
 #include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/native.h"
 #include "remote/cuda/client/shared_memory.h"
@@ -55,8 +56,8 @@ CUresult after_copy(CUresult e, Order order) {
 }  // namespace
 
 bool can_wait_there() {
-  return !link().native() && link().is_only_lane() && !link().expects_host_calls() &&
-         !shared_memory().any();
+  return !link().native_at(current_context()) && link().is_only_lane() &&
+         !link().expects_host_calls() && !shared_memory().any();
 }
 
 CUresult wait_for_host_functions(Order order) {
@@ -72,11 +73,13 @@ CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
   if (!from || memory().is_device(number_of(from))) return CUDA_ERROR_INVALID_VALUE;
   if (is_capturing(order.stream))
     return capture_copy(order.stream, !order.async, to, number_of(from), bytes);
+  auto here = [&](Order o) { return write_device(to, from, bytes, o); };
+  if (auto e = detour(context_with(to), order, here)) return *e;
   if (CUresult e = wait_for_host_functions(order); e != CUDA_SUCCESS) return e;
   if (CUresult e = before_copy(to, 0, bytes, order); e != CUDA_SUCCESS) return e;
   bool certain = memory().holds(to, bytes) && can_send(order.stream);
   bool one_way = certain && (order.async || can_wait_there());
-  u64 piece = link().native() ? bytes : kPieceBytes;
+  u64 piece = link().native_at(current_context()) ? bytes : kPieceBytes;
   for (u64 at = 0; at < bytes; at += piece) {
     u64 n = std::min(piece, bytes - at);
     bool last = at + n == bytes;
@@ -96,8 +99,10 @@ CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
   if (!to || memory().is_device(number_of(to))) return CUDA_ERROR_INVALID_VALUE;
   if (is_capturing(order.stream))
     return capture_copy(order.stream, !order.async, number_of(to), from, bytes);
+  auto here = [&](Order o) { return read_device(to, from, bytes, o); };
+  if (auto e = detour(context_with(from), order, here)) return *e;
   if (CUresult e = before_copy(0, from, bytes, order); e != CUDA_SUCCESS) return e;
-  Native *native = link().native();
+  Native *native = link().native_at(current_context());
   if (native && order.async && !shared_memory().is_used())
     return note_error(native->read_later(current_context(), to, from, bytes, order.stream));
   Writer w;
@@ -118,6 +123,10 @@ CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (bytes == 0) return CUDA_SUCCESS;
   if (is_capturing(order.stream)) return capture_copy(order.stream, !order.async, to, from, bytes);
+  u64 there = context_with(to);
+  if (are_apart(there, context_with(from))) return copy_through_program(to, from, bytes, order);
+  auto here = [&](Order o) { return copy_on_device(to, from, bytes, o); };
+  if (auto e = detour(there, order, here)) return *e;
   if (CUresult e = before_copy(to, from, bytes, order); e != CUDA_SUCCESS) return e;
   Writer w;
   bool waits = must_wait(order);
@@ -167,6 +176,8 @@ CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height
   if (width > kMost || height > kMost || pitch > kMost) return CUDA_ERROR_INVALID_VALUE;
   if (is_capturing(order.stream))
     return capture_fill(order.stream, !order.async, {address, pitch, value, unit, width, height});
+  auto here = [&](Order o) { return fill(address, pitch, value, unit, width, height, o); };
+  if (auto e = detour(context_with(address), order, here)) return *e;
   u64 row = height > 1 ? pitch : width * unit;
   bool waits = must_wait(order);
   bool certain = !waits && address % unit == 0 && row % unit == 0 && width * unit <= row &&

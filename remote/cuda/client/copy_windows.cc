@@ -20,16 +20,17 @@ Result<u64> CopyWindows::map(const VirtualMemory::Live &m) {
   if (CUresult e = memory().reserve(m.bytes, 0, 0, base); e != CUDA_SUCCESS)
     return fail("no addresses are left to copy {} MiB of memory that is mapped nowhere",
                 m.bytes >> 20);
-  CUresult e = ask(Op::MapMemory, Writer().put(base).put(m.bytes).put(m.number));
+  Site site = site_of_device(m.device);
+  CUresult e = ask(Op::MapMemory, site, Writer().put(base).put(m.bytes).put(m.number));
   if (e != CUDA_SUCCESS) {
     memory().give_reserved(base, m.bytes);
     return device_failure("memory that is mapped nowhere cannot be copied", e);
   }
-  mapped_[base] = m.bytes;
+  mapped_[base] = {m.bytes, m.device};
   Writer access;
   access.put(base).put(m.bytes).put(i32{m.device});
   access.put(u32{CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
-  e = ask(Op::SetAccess, access);
+  e = ask(Op::SetAccess, site, access);
   if (e != CUDA_SUCCESS) return device_failure("memory cannot be made accessible to copy it", e);
   return base;
 }
@@ -47,10 +48,10 @@ Result<> CopyWindows::open() {
 }
 
 CopyWindows::~CopyWindows() {
-  for (const auto &[base, bytes] : mapped_) {
-    link().send(number(Op::UnmapMemory), current_context(),
-                {Writer().put(base).put(bytes).bytes()});
-    memory().give_reserved(base, bytes);
+  for (const auto &[base, m] : mapped_) {
+    link().send(number(Op::UnmapMemory), site_of_device(m.device),
+                {Writer().put(base).put(m.bytes).bytes()});
+    memory().give_reserved(base, m.bytes);
   }
   for (CUdevice device : contexts_) (void)entry_cuDevicePrimaryCtxRelease_v2(device);
 }

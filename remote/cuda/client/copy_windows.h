@@ -28,7 +28,11 @@ class CopyWindows {
   Result<u64> map(const VirtualMemory::Live &m);
 
   std::vector<Window> all_;
-  std::map<u64, u64> mapped_;       // bytes by address
+  struct Mapped {
+    u64 bytes;
+    CUdevice device;
+  };
+  std::map<u64, Mapped> mapped_;    // by address
   std::vector<CUdevice> contexts_;  // that were made for this
 };
 

@@ -83,7 +83,7 @@ CUresult complete(Linker &l) {
   put(w, l.options);
   w.put(static_cast<u32>(l.inputs.size()));
   for (const Input &in : l.inputs) {
-    send_part(in.part);
+    send_part(in.part, current_context());
     w.put(in.type).put(in.part.number).str(in.name);
     put(w, in.options);
   }

@@ -130,6 +130,24 @@ CUresult entry_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CU
   return CUDA_SUCCESS;
 }
 
+// Split devices are those of two nodes, and both are asked.
+CUresult entry_cuDeviceGetByPCIBusId(CUdevice *out, const char *id) {
+  if (!link().is_split()) return ask_cuDeviceGetByPCIBusId(out, id);
+  if (!out || !id) return CUDA_ERROR_INVALID_VALUE;
+  for (Site::By by : {Site::By::Own, Site::By::Server}) {
+    Writer w;
+    Bytes reply;
+    put_argument(w, out, 0);
+    put_argument(w, id, 0);
+    if (link().ask(line_cuDeviceGetByPCIBusId, {by, 0}, {w.bytes()}, &reply) != CUDA_SUCCESS)
+      continue;
+    Reader r(reply);
+    take_result(r, out);
+    if (*out >= 0) return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_DEVICE;
+}
+
 CUresult entry_cuDeviceCanAccessPeer(int *can, CUdevice, CUdevice) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!can) return CUDA_ERROR_INVALID_VALUE;

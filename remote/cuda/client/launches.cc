@@ -20,7 +20,8 @@ CUresult layout_of(u64 function, const std::vector<ParameterPlace> *&out) {
   if (found == kKnown->end()) {
     Bytes reply;
     Writer w;
-    if (CUresult e = ask(Op::Parameters, w.put(function), &reply); e != CUDA_SUCCESS) return e;
+    CUresult e = ask(Op::Parameters, site_of_handle(function), w.put(function), &reply);
+    if (e != CUDA_SUCCESS) return e;
     Reader r(reply);
     std::vector<ParameterPlace> places;
     for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) {
@@ -124,7 +125,8 @@ CUresult launch(const CUlaunchConfig &c, CUfunction f, void **parameters, void *
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult e = check_attributes(c.attrs, c.numAttrs); e != CUDA_SUCCESS) return e;
   if (is_capturing(c.hStream)) return capture_launch(c, f, parameters, extra);
-  if (Native *native = link().native()) return launch_here(*native, c, f, parameters, extra);
+  if (Native *native = link().native_at(current_context()))
+    return launch_here(*native, c, f, parameters, extra);
   Bytes packed;
   if (CUresult e = pack(number_of(f), parameters, extra, packed); e != CUDA_SUCCESS) return e;
   return launch_packed(c, f, packed);
@@ -157,7 +159,8 @@ CUresult call_host(CUstream stream, Link::HostFunction function) {
   u64 token =
       link().expect_host_call([f = std::move(function)] { shared_memory().run_host_function(f); });
   Writer w;
-  CUresult e = ask(Op::HostCall, w.put(token).put(number_of(stream)));
+  Site site = site_of_handle(number_of(stream));
+  CUresult e = ask(Op::HostCall, site, w.put(token).put(number_of(stream)));
   if (e != CUDA_SUCCESS) link().forget_host_call(token);
   return e;
 }

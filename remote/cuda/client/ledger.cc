@@ -91,6 +91,12 @@ std::optional<u64> Ledger::context_of(u64 number) const {
   return found == objects_.end() ? std::nullopt : std::optional(found->second.call.context);
 }
 
+Site Ledger::site_of(u64 number) const {
+  std::lock_guard lock(mutex_);
+  auto found = objects_.find(number);
+  return found == objects_.end() ? Site(0) : found->second.call.site();
+}
+
 void Ledger::set_device(u64 context, CUdevice device) {
   std::lock_guard lock(mutex_);
   devices_[context] = device;

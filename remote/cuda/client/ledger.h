@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "remote/cuda/client/loaded_code.h"
-#include "remote/cuda/handles.h"
+#include "remote/cuda/client/site.h"
 
 namespace ckpt::remote::cuda {
 
@@ -26,6 +26,10 @@ struct LedgerCall {
   u16 op = 0;
   u64 context = 0;
   Bytes arguments;
+  Site::By by = Site::By::Context;
+  CUdevice device = 0;  // if by is Device
+
+  Site site() const { return {by, context, device}; }
 };
 
 // Thread-safe.
@@ -56,6 +60,9 @@ class Ledger {
   u64 owner_of(u64 number) const;
   // The context that was current when it was made; no value: it does not live.
   std::optional<u64> context_of(u64 number) const;
+
+  // Where it was made.
+  Site site_of(u64 number) const;
 
   void set_device(u64 context, CUdevice device);
   std::optional<CUdevice> device_of(u64 context) const;

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "remote/cuda/client/call_counts.h"
 #include "remote/cuda/client/gate.h"
+#include "remote/cuda/client/ledger.h"
 #include "remote/cuda/client/native.h"
 #include "remote/cuda/client/own_thread.h"
 
@@ -78,13 +79,35 @@ void Link::use_own_driver(DeviceNumbers devices) {
   };
   own_ = std::make_unique<Native>(std::move(devices), own_driver().arena, at_host_call);
   native_ = own_.get();
-  parts_.clear();
+  own_parts_.clear();
 }
 
 void Link::leave_own_driver() {
+  split({});
   native_ = nullptr;
   own_.reset();
-  parts_.clear();
+}
+
+void Link::split(std::vector<bool> here) {
+  split_ = false;
+  here_ = std::move(here);
+  split_ = !here_.empty();
+}
+
+// What is of no context and no device is asked of the server.
+bool Link::is_here(const Site &p) const {
+  if (!is_split()) return native() != nullptr;
+  if (p.by == Site::By::Server) return false;
+  if (p.by == Site::By::Own || p.by == Site::By::All) return true;
+  std::optional<CUdevice> device = p.device;
+  if (p.by == Site::By::Context) device = ledger().device_of(p.context);
+  return device && *device >= 0 && static_cast<size_t>(*device) < here_.size() &&
+         here_[static_cast<size_t>(*device)];
+}
+
+u64 Link::context_at(const Site &p) const {
+  if (!is_split() || p.by == Site::By::Context) return p.context;
+  return p.context != 0 && is_here(p.context) == is_here(p) ? p.context : 0;
 }
 
 void Link::forked() {
@@ -93,12 +116,18 @@ void Link::forked() {
   if (connection_) ::close(connection_->stream().descriptor());
 }
 
-void Link::set_socket(UniqueFd socket) {
+void Link::set_socket(UniqueFd socket, const std::vector<CUdevice> &numbers) {
   std::scoped_lock lock(send_mutex_, batch_mutex_, mutex_);
   connection_.reset();
   batch_ = {};
   if (socket)
     connection_ = std::make_unique<Connection>(std::make_unique<SocketStream>(std::move(socket)));
+  if (!numbers.empty()) {
+    Writer w;
+    w.put(static_cast<u32>(numbers.size()));
+    for (CUdevice n : numbers) w.put(i32{n});
+    add(static_cast<u16>(Op::Devices), true, 0, {w.bytes()});
+  }
   connected_ = connection_ != nullptr;
   parking_ = !connected_;
   if (connected_ && !std::exchange(sending_, true)) start_own_thread([this] { send_batches(); });
@@ -111,9 +140,9 @@ void Link::stop_receiving() {
   arrived_.wait(lock, [&] { return !receiving_; });
 }
 
-bool Link::sends_first(u64 part) {
+bool Link::sends_first(u64 part, bool here) {
   std::lock_guard lock(parts_mutex_);
-  return parts_.insert(part).second;
+  return (here ? own_parts_ : parts_).insert(part).second;
 }
 
 void Link::add(u16 op, bool one_way, u64 context, Parts arguments) {
@@ -126,10 +155,12 @@ void Link::add(u16 op, bool one_way, u64 context, Parts arguments) {
 // The lane of this thread exists from here on, and is counted.
 bool Link::is_only_lane() { return lane() != 0 && program_lanes_ == 1 && gate().within(); }
 
-void Link::send(u16 op, u64 context, Parts arguments) {
+void Link::send(u16 op, const Site &site, Parts arguments) {
   if (lost() != CUDA_SUCCESS || !connected()) return;
   bool lane_ended = op == static_cast<u16>(Op::LaneEnded);  // also while the gate is closed
-  if (Native *n = native()) return lane_ended ? void() : n->send(op, context, arguments);
+  Native *n = lane_ended && is_split() ? nullptr : native_at(site);
+  u64 context = context_at(site);
+  if (n) return lane_ended ? void() : n->send(op, context, arguments);
   bool wake = false, full = false;
   {
     std::lock_guard lock(batch_mutex_);
@@ -170,21 +201,27 @@ void Link::send_batches() {
   }
 }
 
-CUresult Link::ask(u16 op, u64 context, Parts arguments, Bytes *results,
+CUresult Link::ask(u16 op, const Site &site, Parts arguments, Bytes *results,
                    std::span<std::byte> data) {
+  if (site.by == Site::By::All && is_split()) {
+    CUresult e = ask(op, {Site::By::Own, site.context}, arguments, results, data);
+    if (e != CUDA_SUCCESS) return e;
+    return ask(op, {Site::By::Server, site.context}, arguments, results, data);
+  }
   Waiting w{CUDA_SUCCESS, results, data};
-  return wait_for(op, context, arguments, w);
+  return wait_for(op, site, arguments, w);
 }
 
-CUresult Link::ask(u16 op, u64 context, Parts arguments, const TakeData &take) {
+CUresult Link::ask(u16 op, const Site &site, Parts arguments, const TakeData &take) {
   Waiting w{CUDA_SUCCESS, nullptr, {}, &take};
-  return wait_for(op, context, arguments, w);
+  return wait_for(op, site, arguments, w);
 }
 
-CUresult Link::wait_for(u16 op, u64 context, Parts arguments, Waiting &w) {
+CUresult Link::wait_for(u16 op, const Site &site, Parts arguments, Waiting &w) {
   if (lost() != CUDA_SUCCESS) return lost();
   if (!connected()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  if (Native *n = native())
+  u64 context = context_at(site);
+  if (Native *n = native_at(site))
     return w.take ? n->ask(op, context, arguments, *w.take)
                   : n->ask(op, context, arguments, w.results, w.data);
   count_waited(op);
@@ -308,7 +345,7 @@ void Link::run_host_calls() {
 }
 
 void Link::tell_done(u64 token) {
-  if (Native *n = native()) return n->host_call_done(token);
+  if (Native *n = native(); n && (n->host_call_done(token) || !is_split())) return;
   Connection::Batch done;
   done.add(Frame::CudaHostDone, std::vector<ByteView>{view(&token, sizeof token)});
   if (Result<> sent = connection_->send(done); !sent) lose(sent.error());

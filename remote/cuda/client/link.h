@@ -8,7 +8,8 @@
 // for all of them.
 //
 // After a move to the own node the calls go to a driver in this process (native.h), and there is no
-// connection.
+// connection. If only some devices have moved there, both are used, and the link is split
+// (site.h).
 //
 // A link outlives the servers at its other end. For a checkpoint it is parked: the session keeper
 // keeps the connection, and the server waits, with all that the program has there.
@@ -28,6 +29,7 @@
 
 #include "remote/connection.h"
 #include "remote/cuda/client/own_driver.h"
+#include "remote/cuda/client/site.h"
 #include "remote/cuda/handles.h"
 #include "remote/cuda/protocol.h"
 
@@ -42,11 +44,22 @@ class Link {
   // Asks the session's keeper for a connection to a new server with the chosen devices. For devices
   // of this node, `offer` says how the program can use them itself.
   Result<> open(const std::string &session, std::optional<OwnDriver::Offer> &offer);
+  // The same for some devices. `numbers`: for each device of the program its number among them, or
+  // -1.
+  Result<> open_for(const std::string &session, const std::string &devices,
+                    const std::vector<CUdevice> &numbers);
   // Calls go to the driver in this process from now on; a connection stays until close().
   void use_own_driver(DeviceNumbers devices);
   // No longer.
   void leave_own_driver();
   Native *native() const { return native_.load(std::memory_order_acquire); }
+  // These devices of the program are those of the driver in this process, the others the server's;
+  // none: all devices are of one of the two. While no call is made.
+  void split(std::vector<bool> here);
+  bool is_split() const { return split_.load(std::memory_order_acquire); }
+  // Whether the driver in this process makes the call.
+  bool is_here(const Site &site) const;
+  Native *native_at(const Site &site) const { return is_here(site) ? native() : nullptr; }
   // Hands the connection to the keeper; no call may be under way.
   Result<> park(const std::string &session);
   // Takes back the connection that was parked, or ends the server there.
@@ -65,20 +78,21 @@ class Link {
   CUresult lost() const { return lost_.load(std::memory_order_relaxed); }
 
   // One way: whether it failed is known by the next synchronising call.
-  void send(u16 op, u64 context, Parts arguments);
+  void send(u16 op, const Site &site, Parts arguments);
   // Whether only this thread of the program has ever made calls of the device. Then a call that
   // waits for the device there can go one way: no other thread can have work that must begin
   // meanwhile.
   bool is_only_lane();
   void count_program_lane() { program_lanes_++; }
   // Waits for the reply. `data`: where the bytes of frames CudaData go, which must be as many.
-  CUresult ask(u16 op, u64 context, Parts arguments, Bytes *results = nullptr,
+  CUresult ask(u16 op, const Site &site, Parts arguments, Bytes *results = nullptr,
                std::span<std::byte> data = {});
   // The same; `take` gets the bytes of each such frame instead. Its error ends the connection.
   using TakeData = std::function<Result<>(ByteView)>;
-  CUresult ask(u16 op, u64 context, Parts arguments, const TakeData &take);
-  // True once for each part of device code that this server does not have yet.
-  bool sends_first(u64 part);
+  CUresult ask(u16 op, const Site &site, Parts arguments, const TakeData &take);
+  // True once for each part of device code that this server, or the driver in this process, does
+  // not have yet.
+  bool sends_first(u64 part, bool here);
 
   // Runs `function` when the server says so, on a thread of this library.
   using HostFunction = std::function<void()>;
@@ -99,10 +113,13 @@ class Link {
     const TakeData *take = nullptr;
     bool done = false;
   };
-  CUresult wait_for(u16 op, u64 context, Parts arguments, Waiting &w);
+  CUresult wait_for(u16 op, const Site &site, Parts arguments, Waiting &w);
+  // The context that goes along with a call.
+  u64 context_at(const Site &site) const;
   Result<> take_data(Waiting &w, ByteView bytes);
+  void begin(UniqueFd socket, const std::vector<CUdevice> &numbers);
   // From now on frames come through this socket, if it is valid.
-  void set_socket(UniqueFd socket);
+  void set_socket(UniqueFd socket, const std::vector<CUdevice> &numbers = {});
   // No thread uses the connection any more.
   void stop_receiving();
   void add(u16 op, bool one_way, u64 context, Parts arguments);
@@ -121,13 +138,15 @@ class Link {
   std::atomic<u32> program_lanes_{0};
   std::unique_ptr<Native> own_;
   std::atomic<Native *> native_{nullptr};
+  std::atomic<bool> split_{false};
+  std::vector<bool> here_;  // if split: by device
   std::atomic<CUresult> lost_{CUDA_SUCCESS};
   std::mutex why_mutex_;  // guards what follows
   std::string why_lost_;
   bool in_use_ = false;  // by the program
 
   std::mutex parts_mutex_;
-  std::unordered_set<u64> parts_;  // of device code, which this server has
+  std::unordered_set<u64> parts_, own_parts_;  // of device code, which the two have
 
   u64 token_ = 0;  // under which the keeper has the connection
 
@@ -151,6 +170,11 @@ class Link {
   bool parking_ = false;  // no thread begins to receive, except for its own reply
   bool closing_ = false;  // the connection is not needed any more
 };
+
+// What the driver of this node offers for these of the chosen devices.
+Result<OwnDriver::Offer> offer_for(const std::string &session, const std::string &devices);
+// The devices that were chosen for the program, as the session keeper names them; none: all.
+Result<std::vector<std::string>> chosen_devices(const std::string &session);
 
 // Never destroyed: the CUDA runtime calls the driver after main() has returned.
 Link &link();

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <iterator>
 
 #include "common/base/log.h"
 #include "common/base/rounded_up.h"
 #include "remote/cuda/client/native.h"
+#include "remote/cuda/client/own_addresses.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -19,23 +18,6 @@ constexpr u64 kGrainBytes = 512;
 constexpr u64 kArenaBytes = 1ull << 40;
 constexpr u64 kLargestBytes = 1ull << 50;
 constexpr int kTries = 4;
-
-void *pages(u64 base) { return reinterpret_cast<void *>(base); }
-
-// Reserves addresses of this process; at `base`, or anywhere if that is 0. 0: they are in use.
-u64 reserve_here(u64 base, u64 bytes) {
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void *p = ::mmap(reinterpret_cast<void *>(base), bytes, PROT_NONE,
-                   base ? kFlags | MAP_FIXED_NOREPLACE : kFlags, -1, 0);
-  return p == MAP_FAILED ? 0 : reinterpret_cast<u64>(p);
-}
-
-// Memory of this process in a reserved range, or none again.
-bool change_here(u64 base, u64 bytes, bool memory) {
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  int access = memory ? PROT_READ | PROT_WRITE : PROT_NONE;
-  return ::mmap(reinterpret_cast<void *>(base), bytes, access, kFlags, -1, 0) != MAP_FAILED;
-}
 
 }  // namespace
 
@@ -48,13 +30,24 @@ u64 Memory::reserved(u64 bytes) {
   return rounded_up(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes);
 }
 
-// A driver of this process keeps the addresses, also while other devices are used.
+// A driver of this process keeps the addresses, also while other devices are used. Drivers of both
+// sides of split devices have the same ones.
 CUresult Memory::reserve(u64 base, u64 bytes, u64 &got) {
+  if (!link().is_split()) return reserve_at(current_context(), base, bytes, got);
+  if (is_drivers()) base = own_driver().arena.base;
+  u64 same = 0;
+  CUresult e = reserve_at({Site::By::Server, 0}, base, bytes, got);
+  return e == CUDA_SUCCESS ? reserve_at({Site::By::Own, 0}, got, bytes, same) : e;
+}
+
+CUresult Memory::reserve_at(const Site &site, u64 base, u64 bytes, u64 &got) {
   Bytes reply;
   Writer w;
-  CUresult e = ask(Op::Arena, w.put(base).put(bytes), &reply);
+  w.put(base).put(bytes);
+  // An error is none of a kernel: the program can go elsewhere.
+  CUresult e = link().ask(number(Op::Arena), site, {w.bytes()}, &reply);
   got = Reader(reply).get<u64>();
-  if (e == CUDA_SUCCESS && link().native()) own_driver().arena = {got, bytes};
+  if (e == CUDA_SUCCESS && link().is_here(site)) own_driver().arena = {got, bytes};
   return e;
 }
 
@@ -101,7 +94,8 @@ CUresult Memory::map_cells(CUdevice device, u64 &base) {
   base = arena_ + cells_.size() * kCellBlockBytes;
   if (arena_ == 0 || base - arena_ >= kHandleBytes) return CUDA_ERROR_OUT_OF_MEMORY;
   Writer w;
-  CUresult e = ask(Op::Map, w.put(base).put(kCellBlockBytes).put(i32{device}));
+  CUresult e =
+      ask(Op::Map, site_of_device(device), w.put(base).put(kCellBlockBytes).put(i32{device}));
   if (e == CUDA_SUCCESS) cells_.push_back({base, kCellBlockBytes, 0, device, true});
   return e;
 }
@@ -123,13 +117,13 @@ CUresult Memory::map_block(u64 bytes, CUdevice device, Sharing sharing, u64 &bas
 CUresult Memory::map_at(u64 base, u64 bytes, CUdevice device, Sharing sharing) {
   if (link().native() && is_at_same_address(sharing)) return share_block(base, bytes);
   Writer w;
-  CUresult e = ask(Op::Map, w.put(base).put(bytes).put(i32{device}));
+  CUresult e = ask(Op::Map, site_of_device(device), w.put(base).put(bytes).put(i32{device}));
   if (e != CUDA_SUCCESS) {
     free_.give(base, bytes);
   } else if (is_at_same_address(sharing)) {
     host_pages_++;
     if (change_here(base, bytes, true)) return e;
-    unmap_block(base, bytes, sharing);
+    unmap_block(base, bytes, device, sharing);
     e = CUDA_ERROR_OUT_OF_MEMORY;
   }
   return e;
@@ -153,7 +147,7 @@ CUresult Memory::share_block(u64 base, u64 bytes) {
                       "CKPT_CUDA_NATIVE=no lets ckpt-cuda-server serve the calls after a move");
 }
 
-void Memory::unmap_block(u64 base, u64 bytes, Sharing sharing) {
+void Memory::unmap_block(u64 base, u64 bytes, CUdevice device, Sharing sharing) {
   bool pages = is_at_same_address(sharing);
   Native *native = link().native();
   if (pages && native) native->end_shared_pages(base);
@@ -164,7 +158,7 @@ void Memory::unmap_block(u64 base, u64 bytes, Sharing sharing) {
   if (pages && native) return free_.give(base, bytes);
   Writer w;
   w.put(base).put(bytes);
-  link().send(number(Op::Unmap), current_context(), {w.bytes()});
+  link().send(number(Op::Unmap), site_of_device(device), {w.bytes()});
   free_.give(base, bytes);
 }
 
@@ -181,6 +175,8 @@ CUresult Memory::take_small(u64 context, CUdevice device, u64 bytes, Sharing sha
 }
 
 CUresult Memory::allocate(u64 context, u64 bytes, u64 &out, Sharing sharing) {
+  if (sharing != Sharing::None && link().is_split())
+    return refuse("memory that host and device share", kNotSplit);
   std::optional<CUdevice> device = ledger().device_of(context);
   if (!device) return context ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
   if (bytes > kLargestBytes) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -204,7 +200,7 @@ CUresult Memory::allocate_for_code(u64 owner, u64 bytes, u64 managed_bytes, CUde
   }
   if (managed) e = map_at(base + plain, managed, device, Sharing::Managed);
   if (e != CUDA_SUCCESS) {
-    if (plain) unmap_block(base, plain, Sharing::None);
+    if (plain) unmap_block(base, plain, device, Sharing::None);
     return e;
   }
   std::vector<Block> &all = of_code_[owner];
@@ -218,7 +214,7 @@ void Memory::release_of_code(u64 owner) {
   auto found = of_code_.find(owner);
   if (found == of_code_.end()) return;
   for (const Block &b : found->second)
-    unmap_block(b.base, b.bytes, b.excluded ? Sharing::Managed : Sharing::None);
+    unmap_block(b.base, b.bytes, b.device, b.excluded ? Sharing::Managed : Sharing::None);
   of_code_.erase(found);
 }
 
@@ -231,12 +227,12 @@ void Memory::set_context_of_code(u64 owner, u64 context) {
 // A shared block that has become free as a whole is given back.
 void Memory::give(const Allocation &a) {
   u64 bytes = reserved(a.bytes), block = a.base / kBlockBytes * kBlockBytes;
-  if (a.bytes > kSmallBytes) return unmap_block(a.base, bytes, a.sharing);
+  if (a.bytes > kSmallBytes) return unmap_block(a.base, bytes, a.device, a.sharing);
   auto &blocks = small_[{a.context, a.sharing}];
   Spans &free = blocks[block];
   free.give(a.base, bytes);
   if (!free.holds(block, kBlockBytes)) return;
-  unmap_block(block, kBlockBytes, a.sharing);
+  unmap_block(block, kBlockBytes, a.device, a.sharing);
   blocks.erase(block);
 }
 
@@ -352,7 +348,8 @@ Result<> Memory::make_again() {
   for (const Block &b : blocks()) {
     Writer w;
     w.put(b.base).put(b.bytes).put(i32{b.device});
-    if (CUresult e = link().ask(number(Op::Map), 0, {w.bytes()}); e != CUDA_SUCCESS)
+    Site site{Site::By::Device, 0, b.device};
+    if (CUresult e = link().ask(number(Op::Map), site, {w.bytes()}); e != CUDA_SUCCESS)
       return device_failure(
           fmt::format("the device has no {} MiB for the program's memory", b.bytes >> 20), e);
   }

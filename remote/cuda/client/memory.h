@@ -25,6 +25,9 @@ enum class Sharing : u8 {
   Mapped,   // page-locked memory, at the same address
   Apart,    // page-locked memory, elsewhere
 };
+// Why there is none beside split devices (site.h).
+inline constexpr const char *kNotSplit =
+    "managed and mapped memory only works while all devices of the program are of one node";
 inline bool is_at_same_address(Sharing s) { return s == Sharing::Managed || s == Sharing::Mapped; }
 
 struct Allocation {
@@ -107,12 +110,13 @@ class Memory {
   CUresult map_block(u64 bytes, CUdevice device, Sharing sharing, u64 &base);
   CUresult map_at(u64 base, u64 bytes, CUdevice device, Sharing sharing);
   CUresult share_block(u64 base, u64 bytes);
-  void unmap_block(u64 base, u64 bytes, Sharing sharing);
+  void unmap_block(u64 base, u64 bytes, CUdevice device, Sharing sharing);
   CUresult take_small(u64 context, CUdevice device, u64 bytes, Sharing sharing, u64 &base);
   void give(const Allocation &a);
 
   mutable std::mutex mutex_;
   CUresult reserve(u64 base, u64 bytes, u64 &got);
+  CUresult reserve_at(const Site &site, u64 base, u64 bytes, u64 &got);
   bool is_drivers() const;
 
   u64 arena_ = 0, arena_bytes_ = 0;  // the handle table is at its beginning

@@ -23,8 +23,8 @@ class Native {
   CUresult ask(u16 op, u64 context, Link::Parts arguments, Bytes *results,
                std::span<std::byte> data);
   CUresult ask(u16 op, u64 context, Link::Parts arguments, const Link::TakeData &take);
-  // A function of the program has returned.
-  void host_call_done(u64 token) { (void)server_.host_calls.done(token); }
+  // A function of the program has returned. False: no stream here waits for it.
+  bool host_call_done(u64 token) { return server_.host_calls.done(token); }
 
   // The program's own call, with the driver's handles: neither packed nor copied.
   CUresult launch(u64 context, const CUlaunchConfig &config, u64 function, void **parameters,

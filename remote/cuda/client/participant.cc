@@ -6,11 +6,11 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "agent/participant/participant.h"
 #include "common/base/log.h"
+#include "remote/cuda/client/chosen_devices.h"
 #include "remote/cuda/client/contents.h"
 #include "remote/cuda/client/copies_ahead.h"
 #include "remote/cuda/client/event_times.h"
@@ -115,6 +115,8 @@ class RemoteCuda final : public agent::Participant {
   // What attach() has connected to has nothing that another attach() would not make again.
   Result<> detach() override {
     bool attached = std::exchange(attached_, false);
+    bool split = link().is_split();
+    if (split) link().close();
     if (link().native()) return leave_driver_here();
     if (!attached) return link().park(agent::session_socket());
     link().close();
@@ -155,11 +157,13 @@ class RemoteCuda final : public agent::Participant {
 
  private:
   Result<> make_again(const std::string &session) {
+    why_not_here_ = {};
+    Result<std::vector<std::string>> ids = chosen_devices(session);
+    if (ids && ChosenDevices(*ids).are_split()) return make_split(session, ChosenDevices(*ids));
     std::optional<OwnDriver::Offer> offer;
     CKPT_CHECK(link().open(session, offer));
-    why_not_here_ = {};
     if (!offer) return make_objects();
-    Result<> here = make_here(*offer);
+    Result<> here = make_here(*offer, {});
     if (here) {
       link().close();
       return {};
@@ -169,17 +173,26 @@ class RemoteCuda final : public agent::Participant {
     return make_objects();
   }
 
-  // The driver of this node in this process. After an error there is none.
-  Result<> make_here(const OwnDriver::Offer &offer) {
-    const char *set = std::getenv("CKPT_CUDA_NATIVE");
-    if (set && std::string_view(set) == "no") return fail("CKPT_CUDA_NATIVE is no");
-    if (memory().has_host_pages())
-      return fail("the program has managed or mapped memory at addresses of the device");
+  // Some devices of this node, and others of another one.
+  Result<> make_split(const std::string &session, const ChosenDevices &chosen) {
+    CKPT_TRY(OwnDriver::Offer offer, offer_for(session, chosen.ids_of(true)));
+    CKPT_CHECK(link().open_for(session, chosen.ids_of(false), chosen.numbers_of(false)));
+    Result<> made = make_here(offer, chosen);
+    if (!made) link().close();
+    return made;
+  }
+
+  // The driver of this node in this process, for all devices or for those of `chosen`. After an
+  // error there is none.
+  Result<> make_here(const OwnDriver::Offer &offer, const std::optional<ChosenDevices> &chosen) {
+    if (std::string why = why_no_driver_here(); !why.empty()) return fail("{}", why);
     memory().free_addresses();
     Result<DeviceNumbers> devices = own_driver().start(offer);
     Result<> made;
     if (devices) {
-      link().use_own_driver(std::move(*devices));
+      link().use_own_driver(chosen ? devices->spread(chosen->numbers_of(true))
+                                   : std::move(*devices));
+      if (chosen) link().split(chosen->here());
       made = make_objects();
       for (const HostRange &r : host_memory().all())
         if (made) link().native()->lock_pages(r.context, r.base, r.bytes);
@@ -192,7 +205,9 @@ class RemoteCuda final : public agent::Participant {
     return made;
   }
 
+  // Calls are all made here then, and those for objects of the other side do nothing.
   static Result<> leave_driver_here() {
+    link().split({});
     end_objects();
     link().native()->unlock_all_pages();
     link().native()->unmap_all();

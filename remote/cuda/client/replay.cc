@@ -26,9 +26,10 @@ Failure cannot_repeat(const Ledger::Object &o, CUresult e) {
 
 CUresult send_again(const Ledger::Object &o, Bytes &reply) {
   // What is of no context was made in one that has perhaps ended.
-  u64 context = ledger().lives(o.call.context) ? o.call.context : 0;
-  if (o.code) send_parts(*o.code);
-  return link().ask(o.call.op, context, {o.call.arguments}, &reply);
+  Site site = o.call.site();
+  if (!ledger().lives(site.context)) site.context = 0;
+  if (o.code) send_parts(*o.code, site);
+  return link().ask(o.call.op, site, {o.call.arguments}, &reply);
 }
 
 Result<> make_object(const Ledger::Object &o) {

@@ -2,12 +2,14 @@
 #include "remote/cuda/client/requirements.h"
 
 #include <array>
+#include <cstdlib>
 
 #include <nlohmann/json.hpp>
 
 #include "driver-checkpoint/uuid.h"
 #include "remote/cuda/client/arrays.h"
 #include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/shared_memory.h"
 #include "remote/cuda/client/virtual_memory.h"
 
 namespace ckpt::remote::cuda {
@@ -38,7 +40,21 @@ KnownDevice read_device(CUdevice device) {
   return d;
 }
 
+std::string why_not_split() {
+  if (memory().has_host_pages() || shared_memory().any())
+    return "the program has managed or mapped memory";
+  return why_no_driver_here();
+}
+
 }  // namespace
+
+std::string why_no_driver_here() {
+  const char *set = std::getenv("CKPT_CUDA_NATIVE");
+  if (set && std::string_view(set) == "no") return "CKPT_CUDA_NATIVE is no";
+  return memory().has_host_pages()
+             ? "the program has managed or mapped memory at addresses of the device"
+             : "";
+}
 
 std::vector<KnownDevice> read_devices() {
   int n = 0;
@@ -63,7 +79,7 @@ std::string requirements_as_json(const std::vector<KnownDevice> &devices) {
   for (const Ledger::Object &o : ledger().objects())
     if (o.code && !o.code->needs().targets.empty())
       code.push_back({{"kernel", o.code->needs().kernel}, {"targets", o.code->needs().targets}});
-  json all = {{"forwarded", true}, {"devices", list}, {"code", code}};
+  json all = {{"forwarded", true}, {"devices", list}, {"code", code}, {"split", why_not_split()}};
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "remote/cuda/client/client.h"
+#include "remote/cuda/client/detours.h"
 #include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/shared_memory.h"
 
@@ -19,11 +20,15 @@ CUresult send_value(CUstream stream, CUdeviceptr at, u64 value, size_t bytes, un
                   "waits for and writes of single values are no nodes of graphs on other nodes");
   u64 address = at, number_of_stream = number_of(stream);
   if (u64 shared = shared_memory().on_device(address, bytes)) address = shared;
+  if (are_apart(context_with(address), context_of_stream(number_of_stream)))
+    return refuse("a stream memory operation on another device's memory",
+                  "that device is of another node than the stream");
   if (shared_memory().uses(address, bytes))
     if (CUresult e = shared_memory().before_work(number_of_stream); e != CUDA_SUCCESS) return e;
   Writer w;
   w.put(number_of_stream).put(address).put(value).put(static_cast<u32>(flags));
-  return note_error(ask(Op::StreamValue, w.put(static_cast<u8>(bytes)).put(u8{wait})));
+  Site site = site_of_handle(number_of_stream);
+  return ask(Op::StreamValue, site, w.put(static_cast<u8>(bytes)).put(u8{wait}));
 }
 
 CUresult send_operation(CUstream stream, const CUstreamBatchMemOpParams &p) {

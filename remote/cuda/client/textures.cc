@@ -94,11 +94,12 @@ CUresult make(const WantedTexture &wanted, unsigned long long *out) {
   return CUDA_SUCCESS;
 }
 
-// Whether the program has the object here, and whether the server has it.
-bool find(bool surface, u64 object, bool &missing) {
+// Whether the program has the object here, of which context, and whether the server has it.
+bool find(bool surface, u64 object, u64 &context, bool &missing) {
   std::lock_guard lock(texture_table().mutex);
   auto found = texture_table().all.find({surface, object});
   if (found == texture_table().all.end()) return false;
+  context = found->second.context;
   missing = found->second.missing;
   return true;
 }
@@ -106,9 +107,12 @@ bool find(bool surface, u64 object, bool &missing) {
 CUresult end(bool surface, u64 object) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   bool missing = false;
-  if (!find(surface, object, missing)) return CUDA_ERROR_INVALID_VALUE;
+  u64 context = 0;
+  if (!find(surface, object, context, missing)) return CUDA_ERROR_INVALID_VALUE;
   Op op = is_cell(object) ? Op::EndTextureAt : Op::EndTexture;
-  CUresult e = missing ? CUDA_SUCCESS : ask(op, Writer().put(u8{surface}).put(object));
+  Writer w;
+  w.put(u8{surface}).put(object);
+  CUresult e = missing ? CUDA_SUCCESS : ask(op, site_beside(context), w);
   if (e != CUDA_SUCCESS) return e;
   {
     std::lock_guard lock(texture_table().mutex);

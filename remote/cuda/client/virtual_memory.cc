@@ -10,17 +10,18 @@ namespace ckpt::remote::cuda {
 namespace {
 
 CUresult make_there(u64 number, u64 bytes, CUdevice device) {
-  return ask(Op::MakeMemory, Writer().put(number).put(bytes).put(i32{device}));
+  Writer w;
+  return ask(Op::MakeMemory, site_of_device(device), w.put(number).put(bytes).put(i32{device}));
 }
 
-CUresult map_there(u64 base, u64 bytes, u64 number) {
-  return ask(Op::MapMemory, Writer().put(base).put(bytes).put(number));
+CUresult map_there(u64 base, u64 bytes, u64 number, CUdevice device) {
+  return ask(Op::MapMemory, site_of_device(device), Writer().put(base).put(bytes).put(number));
 }
 
 CUresult set_access_there(u64 base, u64 bytes, CUdevice device, CUmemAccess_flags flags) {
   Writer w;
   w.put(base).put(bytes).put(i32{device}).put(static_cast<u32>(flags));
-  return ask(Op::SetAccess, w);
+  return ask(Op::SetAccess, site_of_device(device), w);
 }
 
 bool is_multiple(u64 bytes) { return bytes > 0 && bytes % Memory::kGranularity == 0; }
@@ -71,7 +72,8 @@ CUresult VirtualMemory::make(u64 bytes, const CUmemAllocationProp &prop, u64 &nu
 void VirtualMemory::end_if_unused(u64 number) {
   auto found = physical_.find(number);
   if (found->second.handles > 0 || found->second.mappings > 0) return;
-  link().send(cuda::number(Op::EndMemory), current_context(), {Writer().put(number).bytes()});
+  link().send(cuda::number(Op::EndMemory), site_of_device(found->second.prop.location.id),
+              {Writer().put(number).bytes()});
   physical_.erase(found);
 }
 
@@ -124,10 +126,11 @@ CUresult VirtualMemory::map(u64 base, u64 bytes, u64 number) {
   bool valid = found != physical_.end() && base % Memory::kGranularity == 0 && is_multiple(bytes) &&
                bytes <= found->second.bytes && is_reserved(base, bytes) && !is_mapped(base, bytes);
   if (!valid) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult e = map_there(base, bytes, number); e != CUDA_SUCCESS) return e;
+  CUdevice device = found->second.prop.location.id;
+  if (CUresult e = map_there(base, bytes, number, device); e != CUDA_SUCCESS) return e;
   found->second.mappings++;
   mappings_[base] = {bytes, number, CU_MEM_ACCESS_FLAGS_PROT_NONE};
-  memory().add_mapped(base, bytes, found->second.prop.location.id, number);
+  memory().add_mapped(base, bytes, device, number);
   return CUDA_SUCCESS;
 }
 
@@ -143,12 +146,24 @@ std::vector<VirtualMemory::Mappings::iterator> VirtualMemory::whole_mappings(u64
   return all;
 }
 
+// In one call, unless mappings behind each other may be of devices of both sides.
+CUresult VirtualMemory::unmap_there(u64 base, u64 bytes,
+                                    const std::vector<Mappings::iterator> &all) {
+  auto ask_for = [&](Mappings::iterator m, u64 from, u64 n) {
+    CUdevice device = physical_.at(m->second.number).prop.location.id;
+    return ask(Op::UnmapMemory, site_of_device(device), Writer().put(from).put(n));
+  };
+  if (!link().is_split()) return ask_for(all.front(), base, bytes);
+  for (Mappings::iterator m : all)
+    if (CUresult e = ask_for(m, m->first, m->second.bytes); e != CUDA_SUCCESS) return e;
+  return CUDA_SUCCESS;
+}
+
 CUresult VirtualMemory::unmap(u64 base, u64 bytes) {
   std::lock_guard lock(mutex_);
   std::vector<Mappings::iterator> all = whole_mappings(base, bytes);
   if (all.empty() || !is_reserved(base, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  CUresult e = ask(Op::UnmapMemory, Writer().put(base).put(bytes));
-  if (e != CUDA_SUCCESS) return e;
+  if (CUresult e = unmap_there(base, bytes, all); e != CUDA_SUCCESS) return e;
   for (Mappings::iterator m : all) {
     u64 number = m->second.number;
     memory().forget_mapped(m->first);
@@ -208,7 +223,7 @@ Result<> VirtualMemory::make_again() {
           fmt::format("the device has no {} MiB for the program's memory", p.bytes >> 20), e);
   for (const auto &[base, m] : mappings_) {
     CUdevice device = physical_.at(m.number).prop.location.id;
-    CUresult e = map_there(base, m.bytes, m.number);
+    CUresult e = map_there(base, m.bytes, m.number, device);
     if (e == CUDA_SUCCESS && m.access != CU_MEM_ACCESS_FLAGS_PROT_NONE)
       e = set_access_there(base, m.bytes, device, m.access);
     if (e != CUDA_SUCCESS)

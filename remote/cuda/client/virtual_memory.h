@@ -62,6 +62,7 @@ class VirtualMemory {
   bool is_mapped(u64 base, u64 bytes) const;
   // The whole mappings that the range consists of; empty: it does not.
   std::vector<Mappings::iterator> whole_mappings(u64 base, u64 bytes);
+  CUresult unmap_there(u64 base, u64 bytes, const std::vector<Mappings::iterator> &all);
   Mappings::const_iterator mapping_at(u64 address) const;
   void end_if_unused(u64 number);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program's devices and those of the driver. A process of our own sees only the program's
-// devices (CUDA_VISIBLE_DEVICES), so its numbers are the program's. In the program's own process
-// the driver sees all devices of the node, before and after a move, so numbers are translated
-// there.
+// devices (CUDA_VISIBLE_DEVICES), so its numbers are the program's, unless other devices of the
+// program are elsewhere (Op::Devices). In the program's own process the driver sees all devices of
+// the node, before and after a move, so numbers are translated there.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,15 @@ namespace ckpt::remote::cuda {
 class DeviceNumbers {
  public:
   DeviceNumbers() = default;
-  // The driver's numbers of the program's devices 0, 1, …
+  // The driver's numbers of the program's devices 0, 1, …; negative: that one is elsewhere
   explicit DeviceNumbers(std::vector<CUdevice> real) : real_(std::move(real)) {}
+
+  // For a program of which only some devices are here: for each, its number among those, or -1.
+  DeviceNumbers spread(const std::vector<CUdevice> &numbers) const {
+    std::vector<CUdevice> all;
+    for (CUdevice n : numbers) all.push_back(n < 0 ? n : real(n));
+    return DeviceNumbers(std::move(all));
+  }
 
   bool translates() const { return !real_.empty(); }
   int count() const { return static_cast<int>(real_.size()); }
@@ -27,10 +34,11 @@ class DeviceNumbers {
   CUdevice real(CUdevice programs) const {
     if (!translates()) return programs;
     bool has = programs >= 0 && programs < count();
-    return has ? real_[static_cast<size_t>(programs)] : CU_DEVICE_INVALID;
+    CUdevice real = has ? real_[static_cast<size_t>(programs)] : CU_DEVICE_INVALID;
+    return real < 0 ? CU_DEVICE_INVALID : real;
   }
   CUdevice programs(CUdevice real) const {
-    if (!translates()) return real;
+    if (!translates() || real < 0) return real;
     auto found = std::ranges::find(real_, real);
     return found == real_.end() ? CU_DEVICE_INVALID : static_cast<CUdevice>(found - real_.begin());
   }

@@ -39,6 +39,7 @@ Result<> Server::hand_over(ByteView body) {
   CallHeader h{};
   if (body.size() < sizeof h) return fail("the program sent a call without a header");
   std::memcpy(&h, body.data(), sizeof h);
+  if (static_cast<Op>(h.op) == Op::Devices) return take_devices(body.subspan(sizeof h));
   Lane *to = lane(h.lane);
   if (!to) return fail("the program has more than {} threads that use CUDA", kMaxLanes);
   if (last_one_way_ && last_one_way_ != to) last_one_way_->wait_for_one_way();
@@ -49,6 +50,17 @@ Result<> Server::hand_over(ByteView body) {
   }
   last_one_way_ = nullptr;
   lanes_.erase(h.lane);
+  return {};
+}
+
+// Lanes read the numbers, so there must be none yet.
+Result<> Server::take_devices(ByteView arguments) {
+  Reader r(arguments);
+  std::vector<CUdevice> real;
+  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) real.push_back(r.get<i32>());
+  if (!r.done() || real.empty() || !lanes_.empty() || devices.translates())
+    return fail("the program sent a malformed list of its devices");
+  devices = DeviceNumbers(std::move(real));
   return {};
 }
 

@@ -74,6 +74,7 @@ class Server {
  private:
   Result<> take(const Connection::Received &frame);
   Result<> hand_over(ByteView body);
+  Result<> take_devices(ByteView arguments);
   static u64 new_id();
   Lane *lane(u32 number);
   CUresult carry_out(Call &call);

@@ -4,6 +4,8 @@
 // remote/cuda/server/driver.cc; included by one source of a program.
 #pragma once
 
+#include <atomic>
+
 #include "remote/cuda/server/driver.h"
 
 namespace ckpt::remote::cuda {
@@ -37,12 +39,21 @@ inline CUresult no_parameters(CUkernel, size_t, size_t *, size_t *) {
 
 inline CUresult no_host_functions(CUstream, CUhostFn, void *) { return CUDA_ERROR_NOT_SUPPORTED; }
 
+// For which physical memory was last made.
+inline std::atomic<CUdevice> last_device{CU_DEVICE_INVALID};
+inline CUresult make_memory(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *p,
+                            unsigned long long) {
+  last_device = p->location.id;
+  return CUDA_SUCCESS;
+}
+
 inline Driver make_driver() {
   Driver d{};
 #define X(symbol, type) d.symbol = &Agrees<type>::call;
   CKPT_SERVER_CALLS(X)
 #undef X
   d.cuMemAddressReserve = reserve;
+  d.cuMemCreate = make_memory;
   d.cuMemcpyHtoDAsync_v2 = copy_to_device;
   d.cuKernelGetParamInfo = no_parameters;
   d.cuLaunchHostFunc = no_host_functions;

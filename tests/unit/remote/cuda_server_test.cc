@@ -215,6 +215,30 @@ TEST_CASE("only pieces with another hash travel, and only those of mapped memory
   CHECK(p.is_refused());
 }
 
+TEST_CASE("the numbers of devices come once, in front of all calls") {
+  auto numbers = [](u32 n) { return Writer().put(n).put(i32{-1}).put(i32{0}); };
+  Program p;
+  p.call(op(Op::Devices), numbers(2).bytes(), true);
+  p.call(op(Op::Arena), range(0, 1ull << 40).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  auto make = [&](u64 serial, i32 device) {
+    u64 number = make_number(Kind::Memory, serial);
+    p.call(op(Op::MakeMemory), range(number, kBlock).put(device).bytes());
+    return p.reply();
+  };
+  CHECK(make(1, 1) == CUDA_SUCCESS);
+  CHECK(last_device == 0);
+  CHECK(make(2, 0) == CUDA_SUCCESS);  // the driver judges it
+  CHECK(last_device == CU_DEVICE_INVALID);
+  p.call(op(Op::Devices), numbers(2).bytes(), true);
+  CHECK_FALSE(p.hang_up());
+  for (u32 wrong : {0u, 1u, 3u, ~0u}) {
+    Program other;
+    other.call(op(Op::Devices), numbers(wrong).bytes(), true);
+    CHECK_FALSE(other.hang_up());
+  }
+}
+
 TEST_CASE("the handle of a texture is written only to mapped memory of the program") {
   Program p;
   p.call(op(Op::Arena), range(0, 1ull << 40).bytes());

@@ -22,6 +22,15 @@ TEST_CASE("numbers of devices are translated both ways, and others are no device
   CHECK(numbers.programs(0) == CU_DEVICE_INVALID);
 }
 
+TEST_CASE("devices that are elsewhere have no number here") {
+  DeviceNumbers some = DeviceNumbers({5, 2}).spread({-1, 1, -1, 0});
+  CHECK(some.count() == 4);
+  CHECK(some.real(1) == 2);
+  CHECK(some.real(3) == 5);
+  CHECK(some.programs(5) == 3);
+  for (int none : {0, 2, 4}) CHECK(some.real(none) == CU_DEVICE_INVALID);
+}
+
 TEST_CASE("each line for a device says which parameter is its number") {
   auto check = [](std::string_view symbol) {
     CAPTURE(symbol);

@@ -3,7 +3,7 @@
 // The launch of an executable graph. "Each launch is ordered behind any previous launches of the
 // executable graph" (CUDA driver API, cuGraphLaunch): an event at the end of a launch says so to
 // the next one, which may be in another stream.
-#include "remote/cuda/client/copies.h"
+#include "remote/cuda/client/detours.h"
 #include "remote/cuda/client/graphs/executable_graph.h"
 #include "remote/cuda/client/launches.h"
 
@@ -73,7 +73,7 @@ class Launcher {
 
 CUresult wait_for_last_launch(const ExecutableGraph &e, CUstream stream) {
   bool same = e.last_stream == number_of(stream) && stream != CU_STREAM_PER_THREAD;
-  return e.ended && !same ? send_cuStreamWaitEvent(stream, e.ended, 0) : CUDA_SUCCESS;
+  return e.ended && !same ? wait_for_event(stream, e.ended, 0) : CUDA_SUCCESS;
 }
 
 // The event ends with its context.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls for streams and events that a capture changes, and those that wait.
+#include "remote/cuda/client/detours.h"
 #include "remote/cuda/client/graphs/capture.h"
 #include "remote/cuda/client/shared_memory.h"
 
@@ -55,7 +56,7 @@ CUresult entry_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
     if (std::optional<CUresult> e =
             captured_wait(stream, event, (flags & CU_EVENT_WAIT_EXTERNAL) != 0))
       return *e;
-  return send_cuStreamWaitEvent(stream, event, flags);
+  return wait_for_event(stream, event, flags);
 }
 
 CUresult entry_cuCtxSynchronize() {
