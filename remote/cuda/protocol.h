@@ -110,6 +110,9 @@ enum class Op : u16 {
   // {u32 n, n × i32}: for each device of the program its number here, or -1: it is not here. One
   // way, and in front of all other calls. Without it the numbers are the same
   Devices,
+  // {u64 context}: one way: the device's primary context is empty again, so all that was made in it
+  // has ended
+  Emptied,
   Last,
 };
 

@@ -44,7 +44,7 @@ constexpr const char *kOpNames[] = {"lane ended",     "arena",
                                     "make memory",    "end memory",
                                     "map own memory", "unmap own memory",
                                     "set access",     "read changed",
-                                    "devices"};
+                                    "devices",        "empty context"};
 static_assert(std::size(kOpNames) == static_cast<size_t>(Op::Last) - kFirstOp);
 
 // The call came first, so that the program's own environment is meant.

@@ -33,6 +33,14 @@ void end_contents_of(u64 context) {
   end_placed_variables_of(context);
 }
 
+// The same for a primary context. Its driver may give the addresses of what has ended to new
+// objects.
+void end_contents_of_primary(u64 context, CUdevice device) {
+  if (context == 0) return;
+  link().send(number(Op::Emptied), {Site::By::Device, 0, device}, {Writer().put(context).bytes()});
+  end_contents_of(context);
+}
+
 CUresult device_of(u64 context, CUdevice *out) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   std::optional<CUdevice> device = ledger().device_of(context);
@@ -122,14 +130,14 @@ CUresult entry_cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   CUresult e = ask_cuDevicePrimaryCtxRelease_v2(device);
   u64 context = ledger().primary_of(device);
   if (e != CUDA_SUCCESS || context == 0 || ledger().release(context)) return e;
-  end_contents_of(context);
+  end_contents_of_primary(context, device);
   object_ended(context);
   return e;
 }
 
 CUresult entry_cuDevicePrimaryCtxReset_v2(CUdevice device) {
   CUresult e = ask_cuDevicePrimaryCtxReset_v2(device);
-  if (e == CUDA_SUCCESS) end_contents_of(ledger().primary_of(device));
+  if (e == CUDA_SUCCESS) end_contents_of_primary(ledger().primary_of(device), device);
   return e;
 }
 

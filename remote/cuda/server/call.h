@@ -27,6 +27,7 @@ struct Call {
   const std::function<void(ByteView)> *take = nullptr;
   bool malformed = false;  // the connection ends
   u64 ended = 0;           // the number of an object that the call has ended
+  u64 emptied = 0;         // that of one of which all that it owns has ended
   bool waits = false;      // it reports the errors of earlier one-way calls
 
   CUresult reject() {

@@ -22,7 +22,18 @@ u64 Objects::number(u64 wanted, void *real, u64 owner) {
 
 std::vector<u64> Objects::end(u64 number) {
   std::lock_guard lock(mutex_);
-  std::vector<u64> ended{number};
+  return end_locked({number});
+}
+
+std::vector<u64> Objects::end_owned_by(u64 number) {
+  std::lock_guard lock(mutex_);
+  std::vector<u64> owned;
+  for (const auto &[other, o] : all_)
+    if (o.owner == number) owned.push_back(other);
+  return end_locked(std::move(owned));
+}
+
+std::vector<u64> Objects::end_locked(std::vector<u64> ended) {
   for (size_t i = 0; i < ended.size(); i++) {
     auto found = all_.find(ended[i]);
     if (found == all_.end()) continue;

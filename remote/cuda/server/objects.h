@@ -25,6 +25,8 @@ class Objects {
   u64 number(u64 wanted, void *real, u64 owner);
   // The object has ended, with all that it owns. Returns the numbers of all these.
   std::vector<u64> end(u64 number);
+  // The same for all that it owns, but not for itself.
+  std::vector<u64> end_owned_by(u64 number);
   size_t size() const;
 
  private:
@@ -32,6 +34,8 @@ class Objects {
     void *real;
     u64 owner;
   };
+  std::vector<u64> end_locked(std::vector<u64> ended);
+
   mutable std::mutex mutex_;
   std::unordered_map<u64, Object> all_;
   std::map<std::pair<Kind, void *>, u64> numbers_;

@@ -11,6 +11,14 @@ namespace {
 constexpr size_t kFirst = static_cast<size_t>(Op::First);
 constexpr size_t kOps = static_cast<size_t>(Op::Last) - kFirst;
 
+// The driver may give the addresses of what has ended to new objects.
+CUresult op_emptied(Call &c) {
+  u64 context = c.in.get<u64>();
+  if (!c.in.done() || kind_of(context) != Kind::Context) return c.reject();
+  c.emptied = context;
+  return CUDA_SUCCESS;
+}
+
 std::array<Handler, kOps> ops() {
   std::array<Handler, kOps> all{};
   auto set = [&](Op op, Handler h) { all[static_cast<size_t>(op) - kFirst] = h; };
@@ -49,6 +57,7 @@ std::array<Handler, kOps> ops() {
   set(Op::UnmapMemory, op_unmap_memory);
   set(Op::SetAccess, op_set_access);
   set(Op::ReadChanged, op_read_changed);
+  set(Op::Emptied, op_emptied);
   return all;
 }
 

@@ -104,6 +104,14 @@ CUresult Server::carry_out(Call &call) {
   return streams.end_context([&] { return handler(call); });
 }
 
+void Server::forget(const std::vector<u64> &ended) {
+  for (u64 number : ended) {
+    memory.forget_of(number);
+    arrays.forget(number);
+    layouts.forget(number);
+  }
+}
+
 CUresult Server::perform(Call &call) {
   CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
   Result<> r = guarded([&]() -> Result<> {
@@ -113,12 +121,8 @@ CUresult Server::perform(Call &call) {
   call.malformed = call.malformed || !call.in.ok();
   if (call.malformed) return CUDA_ERROR_INVALID_VALUE;
   if (!r) status = CUDA_ERROR_OUT_OF_MEMORY;
-  if (call.ended && status == CUDA_SUCCESS)
-    for (u64 number : objects.end(call.ended)) {
-      memory.forget_of(number);
-      arrays.forget(number);
-      layouts.forget(number);
-    }
+  if (call.ended && status == CUDA_SUCCESS) forget(objects.end(call.ended));
+  if (call.emptied) forget(objects.end_owned_by(call.emptied));
   if (call.header.one_way && status != CUDA_SUCCESS) keep_late_error(status);
   if (call.waits && !call.header.one_way && status == CUDA_SUCCESS)
     status = late_error_.exchange(CUDA_SUCCESS);

@@ -78,6 +78,8 @@ class Server {
   static u64 new_id();
   Lane *lane(u32 number);
   CUresult carry_out(Call &call);
+  // These objects have ended.
+  void forget(const std::vector<u64> &ended);
   void reply(const Call &call, CUresult status);
 
   const u64 id_ = new_id();

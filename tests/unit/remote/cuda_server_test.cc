@@ -346,6 +346,19 @@ TEST_CASE("objects have the numbers that the program wants, and end with their o
   CHECK(all.number(make_number(Kind::Function, 11), &c, 0) == make_number(Kind::Function, 11));
 }
 
+TEST_CASE(
+    "what a context owned has ended when it is empty, and new objects may have its addresses") {
+  Objects all;
+  int a = 0, b = 0, c = 0;
+  u64 context = all.number(make_number(Kind::Context, 7), &a, 0);
+  u64 array = all.number(make_number(Kind::Array, 3), &b, context);
+  all.number(make_number(Kind::Array, 4), &c, 0);
+  CHECK(all.end_owned_by(context) == std::vector<u64>{array});
+  CHECK(all.real(Kind::Context, context) == &a);
+  CHECK(all.number(make_number(Kind::Array, 5), &b, context) == make_number(Kind::Array, 5));
+  CHECK(all.size() == 3);
+}
+
 TEST_CASE("a number of another kind than the object ends the connection") {
   Program p;
   constexpr u16 kStreamCreate = 120;
