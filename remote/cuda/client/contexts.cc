@@ -37,7 +37,7 @@ void end_contents_of(u64 context) {
 // objects.
 void end_contents_of_primary(u64 context, CUdevice device) {
   if (context == 0) return;
-  link().send(number(Op::Emptied), {Site::By::Device, 0, device}, {Writer().put(context).bytes()});
+  link().send(number(Op::Emptied), site_of_device(device), {Writer().put(context).bytes()});
   end_contents_of(context);
 }
 
