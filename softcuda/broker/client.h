@@ -62,7 +62,7 @@ class Client : public Budget {
   // Lets other processes open a file in memory until it is withdrawn or this process ends.
   Result<ShareId> share(ByteView description, int fd);
   void withdraw(const ShareId &id);
-  // No value: nobody shares this.
+  // No value: no process shares a file under this ID.
   Result<std::optional<Share>> open(const ShareId &id);
 
   // For a checkpoint: closes both connections. All memory must have been given back before.

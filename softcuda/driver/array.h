@@ -20,7 +20,7 @@ CUresult check_extents(const Context &c, const CUDA_ARRAY3D_DESCRIPTOR &d, bool 
 std::unique_ptr<Array> array_at(Context *c, const CUDA_ARRAY3D_DESCRIPTOR &d, u64 base);
 u64 bytes_of(const Array &a);
 
-// Ends all arrays and mipmapped arrays of a context whose memory is released.
+// Destroys all arrays and mipmapped arrays of a context, before the context's memory is released.
 void end_arrays(const Context *c);
 // Textures and surfaces on an array that ends are no longer valid for kernels (texture.cc).
 void end_textures_of(const Array &a);

@@ -141,7 +141,7 @@ struct Library {
 
 struct Array {
   Context *context = nullptr;
-  struct Mipmap *mipmap = nullptr;  // whose level it is
+  struct Mipmap *mipmap = nullptr;  // the array is a level of this; null: it is not a level
   CUDA_ARRAY3D_DESCRIPTOR desc{};
   u64 base = 0;
   u64 row_bytes = 0;    // distance between rows

@@ -27,7 +27,7 @@ struct SharedEvent::Slot {
 // modulo kSlots.
 struct SharedEvent::Page {
   std::atomic<u64> next;  // the last ticket that was given out
-  std::atomic<u64> last;  // the last one whose slot has its owner
+  std::atomic<u64> last;  // the last ticket with its owner written into its slot
   std::atomic<u32> changes;
   Slot slots[kSlots];
 };

@@ -19,7 +19,7 @@ OnFace on_face(u32 face, const float *direction);
 // coordinates in [0, 1]. `layers`: of the texture, six for each cubemap.
 Place place_on_face(const Place &p, u32 layers);
 
-// Linear filtering whose neighbours may be on the next face. x: in elements.
+// Linear filtering across the edges of the faces (a seamless cubemap). x: in elements.
 Texel filtered_across_edges(const Texture &t, const Level &l, const float *x, u32 layer);
 
 }  // namespace ckpt::softcuda::vm

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of several CUDA devices whose devices move one by one: some are of their own node then, and the others of
-another one."""
+"""Split programs: the CUDA devices of a program move one by one, so that some are of its own node and the others of
+another node."""
 import pytest
 
 from conftest import wait_for

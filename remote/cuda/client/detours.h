@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and waits of a program whose devices are split (site.h), between what is of different
-// sides: the current context, a stream, memory, an event. CUDA allows all of these combinations.
+// Copies and waits of a split program (site.h) between objects of different sides: the current
+// context, a stream, memory, an event. CUDA allows all of these combinations.
 //
 //   memory of the other side than the stream   the stream is waited for; the copy is made in a
 //                                              context of the memory's side, and waited for

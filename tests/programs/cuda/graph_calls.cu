@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs by less common calls: attributes of kernel nodes, copies to and from variables, memory,
-// captures into an existing graph, captures whose dependencies the program changes, and nodes that
-// write values or wait for them.
+// Less common calls for graphs: kernel node attributes, memcpy nodes to and from symbols, memory
+// allocation nodes, stream capture into an existing graph, changes of a capture's dependencies, and
+// batch memory operation nodes (write a value, wait for a value).
 #include "graphs.h"
 
 __device__ int table[kN];

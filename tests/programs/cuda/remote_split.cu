@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program whose devices a test moves one by one, so that some are of its own node and others of
-// another one. In each step it uses each device, and then everything that CUDA allows between two
+// A test moves the devices of this program one by one, so that some are of its own node and others
+// of another node. In each step it uses each device, and then everything that CUDA allows between two
 // devices and between a device and another one's context: copies of all kinds, fills, waits, host
 // functions, graphs, frees. It checks everything against the same steps on the host.
 //

@@ -65,9 +65,9 @@ u64 identity(const UniqueFd &fd) {
   return m->reader().get<u64>();
 }
 
-bool is_connected(const UniqueFd &fd, u64 who) {
+bool is_connected(const UniqueFd &fd, u64 identity) {
   Writer w;
-  w.put(who);
+  w.put(identity);
   return ask(fd, broker::Request::Connected, w)->reader().get<u8>() == 1;
 }
 
@@ -130,7 +130,8 @@ TEST_CASE("the broker passes on what a process shares, until that process withdr
   CHECK_FALSE(found(broker::ShareId{}));
 }
 
-TEST_CASE("the broker disconnects who shares or opens something malformed, and serves the others") {
+TEST_CASE(
+    "the broker disconnects a client after a malformed share or open, and serves the others") {
   TestBroker b;
   UniqueFd good = b.connect();
   broker::ShareId id = share(good, "good");
