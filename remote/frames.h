@@ -35,7 +35,7 @@
 namespace ckpt::remote {
 
 inline constexpr u32 kMagic = 0x4d524b43;  // "CKRM"
-inline constexpr u32 kVersion = 7;
+inline constexpr u32 kVersion = 8;
 
 enum class Frame : u16 {
   // To the server.

@@ -53,13 +53,15 @@ enum class Op : u16 {
   // -> {u64 number, JitAnswer}; without the number if it fails
   Load,
   Global,  // {u64 library or module, str name} -> {u64 address, u64 bytes}
-  // {u64 function} -> {u32 n, n × {u64 offset, u64 bytes}}
+  // {u64 function} -> {u8 1: the driver judges a launch by the exact size of its grid, u32 n,
+  // n × {u64 offset, u64 bytes}}
   Parameters,
   // {u64 function, 6 × u32 sizes, u32 shared, u64 stream, u32 n, n × LaunchAttribute, blob}
   Launch,
   // {u64 address, u64 stream, u8 async, bytes up to the end}
   Write,
-  // {u64 address, u64 bytes, u64 stream}; the bytes come in frames CudaData before the reply
+  // {u64 address, u64 bytes, u64 stream, n × {u64 address, u64 bytes}}; the bytes come in frames
+  // CudaData before the reply. -> the bytes of the n pieces, if the device has nothing to do then
   Read,
   // {u64 to, u64 from, u64 bytes, u64 stream, u8 async}
   Copy,
@@ -137,6 +139,9 @@ static_assert(sizeof(Box) == 72);
 inline constexpr u64 kPieceBytes = 1u << 20;
 // And of at most this size if only what has changed travels.
 inline constexpr u64 kAheadBytes = 256u << 10;
+// Pieces that are read along with another one.
+inline constexpr size_t kMostAlong = 8;
+inline constexpr u64 kMostAlongBytes = 256u << 10;
 // Threads of a program at a time.
 inline constexpr size_t kMaxLanes = 1024;
 // A part of device code.

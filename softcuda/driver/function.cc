@@ -23,6 +23,9 @@ int attribute_of(Function &f, CUfunction_attribute a) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: return f.max_dynamic_shared;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       return f.attributes.contains(a) ? f.attributes[a] : -1;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: return static_cast<int>(decl.cluster[0]);
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: return static_cast<int>(decl.cluster[1]);
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: return static_cast<int>(decl.cluster[2]);
     default: return f.attributes.contains(a) ? f.attributes[a] : 0;
   }
 }

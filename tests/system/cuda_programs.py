@@ -19,6 +19,7 @@ RUN = BUILD / "softcuda" / "softcuda-run"
 SM_90 = ["-std=c++17", "-gencode=arch=compute_90,code=compute_90"]
 FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
          "barriers.cu": SM_90, "partitions.cu": SM_90, "hopper.cu": SM_90, "matrices.cu": SM_90,
+         "remote_trips.cu": SM_90,
          "exclude.cu": [f"-I{ROOT}/include", f"-L{BUILD}/libckpt", "-lckpt", "-Xlinker", f"-rpath={BUILD}/libckpt"],
          "plugin.cu": ["-shared", "-Xcompiler", "-fPIC"],
          "nvml.cc": ["-ldl"], "future.cc": ["-ldl"],

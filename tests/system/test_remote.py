@@ -18,7 +18,7 @@ from nodes import Nodes
 from test_opencl import assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
 
 HELLO, QUESTION, COMMAND, REFUSED, GREETING, REPLY = 1, 2, 3, 16, 18, 19
-VERSION = 7  # remote/frames.h
+VERSION = 8  # remote/frames.h
 MAGIC = 0x4d524b43
 SERVE = 3
 

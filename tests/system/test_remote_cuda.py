@@ -109,6 +109,18 @@ def test_only_the_server_waits_for_calls_of_a_single_thread(nodes):
     assert counts[0]["calls"] > counts[0]["waited"] + counts[0]["one_way"] > 0
 
 
+def test_launches_reads_and_waits_of_known_kinds_cost_no_round_trip(nodes):
+    """Launches of many sizes, reads that often follow each other, a wait behind a read."""
+    file = nodes.ckpt.folder / "counts"
+    nodes.ckpt.env["CKPT_REMOTE_COUNTS"] = str(file)
+    job = same_as_natively(nodes, "remote_trips.cu", host=nodes.server.tls)
+    assert "a grid of 1 x 65536 blocks: cudaErrorInvalid" in job.text, job.text
+    waited = json.loads(file.read_text())["waited_for"]
+    assert waited["launch"] < 60, waited  # of 224, and 20 with clusters
+    assert waited["read"] < 140, waited  # of 163
+    assert waited.get("cuStreamSynchronize", 0) <= 3, waited
+
+
 def test_a_fifth_of_a_program_s_calls_wait_at_most(nodes):
     """Molecular dynamics that read their energies at each fifth step."""
     nodes.ckpt.env["CKPT_REMOTE_COUNTS"] = str(nodes.ckpt.folder / "counts")

@@ -55,6 +55,15 @@ std::optional<Sizes> sizes(cl_uint dims, const size_t *list) {
 
 }  // namespace
 
+// Sizes of one class are judged alike: a limit of a device on sizes is a power of two, or one less.
+u64 LaunchShape::size_class(cl_uint i) const {
+  u64 begin = offset ? (*offset)[i] : 0, size = (*global)[i], end = begin + size;
+  u64 place = end < begin ? 65 : static_cast<u64>(std::bit_width(end));
+  u64 fits = local && (*local)[i] != 0 && size % (*local)[i] == 0;
+  u64 extent = local ? static_cast<u64>(std::bit_width(size)) : size;
+  return (extent << 10) ^ (place << 2) ^ (fits << 1) ^ (begin != 0);
+}
+
 u64 LaunchShape::hash(const ArgumentList &values, const Queue &q) const {
   // As fnv1a(), but by words: it is computed for every launch.
   u64 h = kFnvStart;
@@ -65,8 +74,7 @@ u64 LaunchShape::hash(const ArgumentList &values, const Queue &q) const {
   mix(q.device->number);
   mix(dims);
   for (cl_uint i = 0; i < dims; i++) {
-    if (!slice) mix(offset ? (*offset)[i] : 0);
-    if (!slice) mix((*global)[i]);
+    if (!slice) mix(size_class(i));
     mix(local ? (*local)[i] : 0);
   }
   for (const auto &a : values)

@@ -16,10 +16,16 @@ struct LaunchShape {
   std::optional<Sizes> offset, global, local;
   bool slice = false;  // of a launch in slices: the driver judges only its groups
 
-  // Covers everything that the driver's decision can depend on, also the sizes of local memory.
+  // Covers everything that the driver's decision can depend on, also the sizes of local memory. Of
+  // the global size and offset it is whether they are a multiple, zero, or too large (OpenCL 3.0,
+  // clEnqueueNDRangeKernel, errors). Without a local size the driver chooses one, so the global
+  // size counts.
   u64 hash(const ArgumentList &values, const Queue &q) const;
   // Launches of one kernel with about as many work-items count as equally long (window.h).
   Work work(const Kernel &k) const;
+
+ private:
+  u64 size_class(cl_uint dimension) const;
 };
 
 // Whether the driver has accepted this shape.

@@ -11,6 +11,7 @@
 #include "remote/cuda/client/code_versions.h"
 #include "remote/cuda/client/device_linker.h"
 #include "remote/cuda/client/handle_table.h"
+#include "remote/cuda/client/launches.h"
 #include "remote/cuda/client/memory.h"
 #include "remote/cuda/client/placed_code.h"
 #include "remote/cuda/jit_options.h"
@@ -364,8 +365,14 @@ CUresult entry_cuKernelGetLibrary(CUlibrary *out, CUkernel k) {
 }
 
 CUresult entry_cuKernelSetAttribute(CUfunction_attribute what, int value, CUkernel k, CUdevice d) {
+  note_attribute_set(what);
   return Set<line_cuKernelSetAttribute, PFN_cuKernelSetAttribute_v12000, 1>::call(
       what, value, on_device(k, d), d);
+}
+
+CUresult entry_cuFuncSetAttribute(CUfunction f, CUfunction_attribute what, int value) {
+  note_attribute_set(what);
+  return Set<line_cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000, 2>::call(f, what, value);
 }
 
 CUresult entry_cuKernelSetCacheConfig(CUkernel k, CUfunc_cache config, CUdevice d) {

@@ -21,7 +21,9 @@
 
 #include "remote/cuda/client/detours.h"
 #include "remote/cuda/client/graphs/capture.h"
+#include "remote/cuda/client/last_wait.h"
 #include "remote/cuda/client/native.h"
+#include "remote/cuda/client/read_ahead.h"
 #include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
@@ -91,6 +93,30 @@ CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
   return after_copy(CUDA_SUCCESS, order);
 }
 
+namespace {
+
+CUresult ask_for_bytes(void *to, const DeviceRange &r, u64 stream,
+                       std::span<const DeviceRange> along, Bytes *bytes_along) {
+  Writer w;
+  w.put(r.address).put(r.bytes).put(stream);
+  for (const DeviceRange &a : along) w.put(a.address).put(a.bytes);
+  return note_error(link().ask(number(Op::Read), current_context(), {w.bytes()}, bytes_along,
+                               std::span(static_cast<std::byte *>(to), r.bytes)));
+}
+
+CUresult read_with_others(void *to, const DeviceRange &r, u64 stream) {
+  if (read_ahead().take(r, link().calls(), to)) return CUDA_SUCCESS;
+  std::vector<DeviceRange> along = read_ahead().behind(r);
+  Bytes bytes;
+  CUresult e = ask_for_bytes(to, r, stream, along, &bytes);
+  if (e != CUDA_SUCCESS) return e;
+  read_ahead().keep(link().calls(), std::move(along), std::move(bytes));
+  last_wait().note(current_context(), stream, link().calls());
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
 CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (bytes == 0) return CUDA_SUCCESS;
@@ -105,10 +131,9 @@ CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
   Native *native = link().native_at(current_context());
   if (native && order.async && !shared_memory().is_used())
     return note_error(native->read_later(current_context(), to, from, bytes, order.stream));
-  Writer w;
-  w.put(from).put(bytes).put(order.stream);
-  CUresult e = note_error(link().ask(number(Op::Read), current_context(), {w.bytes()}, nullptr,
-                                     std::span(static_cast<std::byte *>(to), bytes)));
+  if (can_wait_there() && !ledger().has_several_contexts())
+    return read_with_others(to, {from, bytes}, order.stream);
+  CUresult e = ask_for_bytes(to, {from, bytes}, order.stream, {}, nullptr);
   return after_copy(e, {order.stream, false});
 }
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Launches go one way, except for the first one of each shape (function, sizes, attributes): the
-// driver judges it, so that what it refuses is refused at once, as on this node.
+// driver judges it, so that what it refuses is refused at once, as on this node. Grids of about the
+// same size are of one shape, because limits on the size of a grid are powers of two less one (CUDA
+// C++ Programming Guide, "Compute Capabilities"); only for cooperative launches and clusters the
+// exact size counts.
 #include "remote/cuda/client/launches.h"
+
+#include <bit>
 
 #include "common/base/fnv.h"
 #include "remote/cuda/client/graphs/capture.h"
@@ -12,9 +17,9 @@
 
 namespace ckpt::remote::cuda {
 
-CUresult layout_of(u64 function, const std::vector<ParameterPlace> *&out) {
+CUresult layout_of(u64 function, const ParameterLayout *&out) {
   static std::mutex mutex;
-  static auto *const kKnown = new std::unordered_map<u64, std::vector<ParameterPlace>>;
+  static auto *const kKnown = new std::unordered_map<u64, ParameterLayout>;
   std::lock_guard lock(mutex);
   auto found = kKnown->find(function);
   if (found == kKnown->end()) {
@@ -23,13 +28,13 @@ CUresult layout_of(u64 function, const std::vector<ParameterPlace> *&out) {
     CUresult e = ask(Op::Parameters, site_of_handle(function), w.put(function), &reply);
     if (e != CUDA_SUCCESS) return e;
     Reader r(reply);
-    std::vector<ParameterPlace> places;
+    ParameterLayout layout{{}, r.get<u8>() != 0};
     for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) {
       u64 offset = r.get<u64>();
-      places.push_back({offset, r.get<u64>()});
+      layout.places.push_back({offset, r.get<u64>()});
     }
     if (!r.done()) return link().malformed();
-    found = kKnown->emplace(function, std::move(places)).first;
+    found = kKnown->emplace(function, std::move(layout)).first;
   }
   out = &found->second;  // never erased, as numbers are not used again
   return CUDA_SUCCESS;
@@ -47,16 +52,17 @@ CUresult pack(u64 function, void **parameters, void **extra, Bytes &out) {
     ByteView all = view(buffer, bytes);
     out.assign(all.begin(), all.end());
   }
-  const std::vector<ParameterPlace> *places = nullptr;
-  if (CUresult e = layout_of(function, places); e != CUDA_SUCCESS) return e;
-  for (const ParameterPlace &p : *places) {
+  const ParameterLayout *layout = nullptr;
+  if (CUresult e = layout_of(function, layout); e != CUDA_SUCCESS) return e;
+  const std::vector<ParameterPlace> &places = layout->places;
+  for (const ParameterPlace &p : places) {
     if (extra && p.offset + p.bytes > out.size()) return CUDA_ERROR_INVALID_VALUE;
     out.resize(std::max<u64>(out.size(), p.offset + p.bytes));
   }
-  if (extra || places->empty()) return CUDA_SUCCESS;
+  if (extra || places.empty()) return CUDA_SUCCESS;
   if (!parameters) return CUDA_ERROR_INVALID_VALUE;
-  for (size_t i = 0; i < places->size(); i++)
-    std::memcpy(out.data() + (*places)[i].offset, parameters[i], (*places)[i].bytes);
+  for (size_t i = 0; i < places.size(); i++)
+    std::memcpy(out.data() + places[i].offset, parameters[i], places[i].bytes);
   return CUDA_SUCCESS;
 }
 
@@ -82,6 +88,17 @@ void put_attributes(Writer &w, const CUlaunchConfig &c) {
     if (carried(a)) w.put(static_cast<u32>(a.id)).raw(&a.value, sizeof a.value);
 }
 
+// A program has set the size of a function's clusters.
+std::atomic<bool> clusters_set{false};
+
+u64 shape_of(const CUlaunchConfig &c, u64 function) {
+  auto extent = [](unsigned n) { return static_cast<u64>(std::bit_width(n)); };
+  const std::array<u64, 9> all{function,           extent(c.gridDimX), extent(c.gridDimY),
+                               extent(c.gridDimZ), c.blockDimX,        c.blockDimY,
+                               c.blockDimZ,        c.sharedMemBytes,   current_context()};
+  return fnv1a(text(view(all.data(), sizeof all)));
+}
+
 }  // namespace
 
 CUresult check_attributes(const CUlaunchAttribute *attributes, size_t n) {
@@ -92,14 +109,24 @@ CUresult check_attributes(const CUlaunchAttribute *attributes, size_t n) {
   return CUDA_SUCCESS;
 }
 
+void note_attribute_set(CUfunction_attribute what) {
+  if (what == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH ||
+      what == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT ||
+      what == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)
+    clusters_set = true;
+}
+
 CUresult launch_packed(const CUlaunchConfig &c, CUfunction f, ByteView parameters) {
   if (CUresult e = initialise_placed_variables(); e != CUDA_SUCCESS) return e;
+  const ParameterLayout *layout = nullptr;
+  if (CUresult e = layout_of(number_of(f), layout); e != CUDA_SUCCESS) return e;
   f = here(f);
   Writer w;
   w.put(number_of(f)).put(c.gridDimX).put(c.gridDimY).put(c.gridDimZ).put(c.blockDimX);
   w.put(c.blockDimY).put(c.blockDimZ).put(c.sharedMemBytes).put(number_of(c.hStream));
   put_attributes(w, c);
-  u64 shape = fnv1a(text(w.bytes()), current_context());
+  bool exact = layout->by_exact_grid || clusters_set || c.numAttrs != 0;
+  u64 shape = exact ? fnv1a(text(w.bytes()), current_context()) : shape_of(c, number_of(f));
   Link::Parts parts{w.bytes(), parameters};
   if (CUresult e = shared_memory().before_work(number_of(c.hStream)); e != CUDA_SUCCESS) return e;
   if (can_send(number_of(c.hStream)) && ledger().knows_shape(shape, number_of(f))) {

@@ -146,6 +146,7 @@ bool Link::sends_first(u64 part, bool here) {
 }
 
 void Link::add(u16 op, bool one_way, u64 context, Parts arguments) {
+  calls_.fetch_add(1, std::memory_order_release);
   CallHeader h{lane(), op, one_way, context};
   std::vector<ByteView> parts{view(&h, sizeof h)};
   parts.insert(parts.end(), arguments);

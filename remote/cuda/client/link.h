@@ -77,6 +77,8 @@ class Link {
   // Why no call can be carried out any more; CUDA_SUCCESS: they can.
   CUresult lost() const { return lost_.load(std::memory_order_relaxed); }
 
+  // How many calls this process has sent to servers.
+  u64 calls() const { return calls_.load(std::memory_order_acquire); }
   // One way: whether it failed is known by the next synchronising call.
   void send(u16 op, const Site &site, Parts arguments);
   // Whether only this thread of the program has ever made calls of the device. Then a call that
@@ -136,6 +138,7 @@ class Link {
   std::unique_ptr<Connection> connection_;
   std::atomic<bool> connected_{false};
   std::atomic<u32> program_lanes_{0};
+  std::atomic<u64> calls_{0};
   std::unique_ptr<Native> own_;
   std::atomic<Native *> native_{nullptr};
   std::atomic<bool> split_{false};

@@ -21,6 +21,7 @@ namespace ckpt::remote::cuda {
   X(cuDeviceGetUuid_v2, PFN_cuDeviceGetUuid_v11040)                    \
   X(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000)                        \
   X(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)                        \
+  X(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000)                          \
   X(cuCtxSynchronize, PFN_cuCtxSynchronize_v2000)                      \
   X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020)               \
   X(cuMemAddressFree, PFN_cuMemAddressFree_v10020)                     \
@@ -38,6 +39,8 @@ namespace ckpt::remote::cuda {
   X(cuLinkAddData_v2, PFN_cuLinkAddData_v6050)                         \
   X(cuLinkComplete, PFN_cuLinkComplete_v5050)                          \
   X(cuLinkDestroy, PFN_cuLinkDestroy_v5050)                            \
+  X(cuKernelGetAttribute, PFN_cuKernelGetAttribute_v12000)             \
+  X(cuFuncGetAttribute, PFN_cuFuncGetAttribute_v2020)                  \
   X(cuKernelGetParamInfo, PFN_cuKernelGetParamInfo_v12040)             \
   X(cuFuncGetParamInfo, PFN_cuFuncGetParamInfo_v12040)                 \
   X(cuLaunchKernel, PFN_cuLaunchKernel_v4000)                          \
@@ -47,6 +50,7 @@ namespace ckpt::remote::cuda {
   X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000)                \
   X(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020) \
   X(cuStreamCreate, PFN_cuStreamCreate_v2000)                          \
+  X(cuStreamQuery, PFN_cuStreamQuery_v2000)                            \
   X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)                \
   X(cuStreamWriteValue32_v2, PFN_cuStreamWriteValue32_v11070)          \
   X(cuStreamWriteValue64_v2, PFN_cuStreamWriteValue64_v11070)          \

@@ -33,7 +33,7 @@ CUresult lay_out(Call &c, u64 function, ByteView bytes, std::vector<std::max_ali
   if (CUresult e = c.server.layouts.find(function, layout); e != CUDA_SUCCESS) return e;
   room.resize(bytes.size() / sizeof(std::max_align_t) + 1);
   if (!bytes.empty()) std::memcpy(room.data(), bytes.data(), bytes.size());
-  for (const Place &p : *layout) {
+  for (const Place &p : layout->parameters) {
     if (p.offset > bytes.size() || p.bytes > bytes.size() - p.offset) return c.reject();
     out.push_back(reinterpret_cast<std::byte *>(room.data()) + p.offset);
   }
@@ -47,8 +47,8 @@ CUresult op_parameters(Call &c) {
   if (!c.in.done()) return c.reject();
   std::shared_ptr<const Layout> layout;
   if (CUresult e = c.server.layouts.find(number, layout); e != CUDA_SUCCESS) return e;
-  c.out.put(static_cast<u32>(layout->size()));
-  for (const Place &p : *layout) c.out.put(u64{p.offset}).put(u64{p.bytes});
+  c.out.put(u8{layout->by_exact_grid}).put(static_cast<u32>(layout->parameters.size()));
+  for (const Place &p : layout->parameters) c.out.put(u64{p.offset}).put(u64{p.bytes});
   return CUDA_SUCCESS;
 }
 

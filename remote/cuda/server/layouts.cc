@@ -10,6 +10,16 @@ namespace {
 // Parameters").
 constexpr size_t kMaxParameters = 32u << 10;
 
+CUresult cluster_width(void *f, bool kernel, int &out) {
+  constexpr CUfunction_attribute kWidth = CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH;
+  const Driver &d = driver();
+  if (!kernel) return d.cuFuncGetAttribute(&out, kWidth, static_cast<CUfunction>(f));
+  CUdevice device = 0;
+  CUresult e = d.cuCtxGetDevice(&device);
+  if (e != CUDA_SUCCESS || !d.cuKernelGetAttribute) return CUDA_ERROR_NOT_SUPPORTED;
+  return d.cuKernelGetAttribute(&out, kWidth, static_cast<CUkernel>(f), device);
+}
+
 CUresult ask_driver(void *f, bool kernel, Layout &out) {
   if (kernel ? !driver().cuKernelGetParamInfo : !driver().cuFuncGetParamInfo)
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -18,11 +28,13 @@ CUresult ask_driver(void *f, bool kernel, Layout &out) {
     CUresult e =
         kernel ? driver().cuKernelGetParamInfo(static_cast<CUkernel>(f), i, &p.offset, &p.bytes)
                : driver().cuFuncGetParamInfo(static_cast<CUfunction>(f), i, &p.offset, &p.bytes);
-    if (e == CUDA_ERROR_INVALID_VALUE) return CUDA_SUCCESS;  // there is no further one
+    if (e == CUDA_ERROR_INVALID_VALUE) break;  // there is no further one
     if (e != CUDA_SUCCESS) return e;
-    out.push_back(p);
+    out.parameters.push_back(p);
   }
-  return CUDA_ERROR_INVALID_VALUE;
+  int width = 0;
+  out.by_exact_grid = cluster_width(f, kernel, width) != CUDA_SUCCESS || width != 0;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the parameters of each function lie, as the driver says. Asked once for each function.
+// What the client has to know of a function before a launch, as the driver says. Asked once for
+// each function.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,12 @@ namespace ckpt::remote::cuda {
 struct Place {
   size_t offset, bytes;
 };
-using Layout = std::vector<Place>;
+struct Layout {
+  std::vector<Place> parameters;
+  // Its blocks are in clusters, of which a grid must be a multiple (CUDA driver API,
+  // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH), or the driver does not say.
+  bool by_exact_grid = true;
+};
 
 class Layouts {
  public:

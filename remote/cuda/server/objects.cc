@@ -46,6 +46,16 @@ std::vector<u64> Objects::end_locked(std::vector<u64> ended) {
   return ended;
 }
 
+std::vector<void *> Objects::all_of(Kind kind) const {
+  std::lock_guard lock(mutex_);
+  std::vector<void *> all;
+  for (auto i = numbers_.lower_bound({kind, nullptr}); i != numbers_.end(); ++i) {
+    if (i->first.first != kind) break;
+    all.push_back(i->first.second);
+  }
+  return all;
+}
+
 size_t Objects::size() const {
   std::lock_guard lock(mutex_);
   return all_.size();

@@ -27,6 +27,7 @@ class Objects {
   std::vector<u64> end(u64 number);
   // The same for all that it owns, but not for itself.
   std::vector<u64> end_owned_by(u64 number);
+  std::vector<void *> all_of(Kind kind) const;
   size_t size() const;
 
  private:

@@ -3,6 +3,7 @@
 // Calls for streams and events that a capture changes, and those that wait.
 #include "remote/cuda/client/detours.h"
 #include "remote/cuda/client/graphs/capture.h"
+#include "remote/cuda/client/last_wait.h"
 #include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
@@ -11,6 +12,12 @@ namespace {
 template <class Call>
 CUresult unless_capturing(CUstream stream, Call call) {
   return is_capturing(stream) ? invalidate_capture(stream) : waiting(number_of(stream), call);
+}
+
+// As the last call has shown, if nothing else can have given it something to do.
+bool is_idle(CUstream stream) {
+  return can_wait_there() && !is_capturing(stream) &&
+         last_wait().still_idle(current_context(), number_of(stream), link().calls());
 }
 
 template <class Call>
@@ -31,9 +38,11 @@ CUresult record(CUevent event, CUstream stream, unsigned flags, Call call) {
 }  // namespace
 
 CUresult entry_cuStreamSynchronize(CUstream stream) {
+  if (is_idle(stream)) return CUDA_SUCCESS;
   return unless_capturing(stream, [&] { return ask_cuStreamSynchronize(stream); });
 }
 CUresult entry_cuStreamQuery(CUstream stream) {
+  if (is_idle(stream)) return CUDA_SUCCESS;
   return unless_capturing(stream, [&] { return ask_cuStreamQuery(stream); });
 }
 CUresult entry_cuEventSynchronize(CUevent event) {

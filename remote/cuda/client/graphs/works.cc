@@ -9,9 +9,9 @@ namespace ckpt::remote::cuda {
 namespace {
 
 CUresult note_places(KernelWork &k) {
-  const std::vector<ParameterPlace> *places = nullptr;
-  if (CUresult e = layout_of(number_of(k.function), places); e != CUDA_SUCCESS) return e;
-  for (const ParameterPlace &p : *places) k.places.push_back(k.parameters.data() + p.offset);
+  const ParameterLayout *layout = nullptr;
+  if (CUresult e = layout_of(number_of(k.function), layout); e != CUDA_SUCCESS) return e;
+  for (const ParameterPlace &p : layout->places) k.places.push_back(k.parameters.data() + p.offset);
   return CUDA_SUCCESS;
 }
 
