@@ -122,6 +122,21 @@ def wait_until_computing(job):
     wait_for(lambda: f"{folder}/agent-" in unix.read_text(), "the agent's socket")
 
 
+def test_buffers_of_the_processor_have_huge_pages(ocl):
+    """PoCL's buffers are memory of the proxy, and page faults would take most of a restore."""
+    if "[never]" in pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+        pytest.skip("the kernel makes no huge pages")
+    job = ocl.ckpt.run(HEAT, "--n", 4096, "--steps", 100000, "--report", 1, options=["--device", ocl.device("pocl")])
+    job.wait_text("step 1/")
+    proxy = next(p for p in tree_of(job.pid) if os.readlink(f"/proc/{p}/exe").endswith("ckpt-ocl-proxy"))
+
+    def huge_mib():
+        rollup = pathlib.Path(f"/proc/{proxy}/smaps_rollup").read_text()
+        return int(re.search(r"^AnonHugePages: *(\d+) kB", rollup, re.M)[1]) >> 10
+
+    assert huge_mib() >= 64  # two buffers of 64 MiB
+
+
 def session_line(job):
     inodes = set()
     for fd in pathlib.Path(f"/proc/{job.pid}/fd").iterdir():
