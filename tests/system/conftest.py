@@ -20,6 +20,7 @@ import tempfile
 import termios
 import threading
 import time
+import zlib
 
 import pytest
 
@@ -41,6 +42,7 @@ DEADLINE = 60
 
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="the long tier as well")
+    parser.addoption("--sample", type=int, metavar="SEED", help="of the long tier a quarter, chosen by this number")
     parser.addoption("--test-limit", type=float, metavar="S", help="stop a test after S seconds of an idle machine")
 
 
@@ -62,6 +64,10 @@ def why_not():
     return None
 
 
+def in_sample(item, seed):
+    return seed is None or zlib.crc32(f"{seed} {item.nodeid}".encode()) % 4 == 0
+
+
 def pytest_collection_modifyitems(config, items):
     reason = why_not()
     for item in items:
@@ -69,6 +75,8 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason=reason))
         elif "full" in item.keywords and not config.getoption("--full"):
             item.add_marker(pytest.mark.skip(reason="only with --full"))
+        elif "full" in item.keywords and not in_sample(item, config.getoption("--sample")):
+            item.add_marker(pytest.mark.skip(reason="not in this run's sample of the long tier"))
 
 
 @pytest.fixture(scope="session", autouse=True)
