@@ -72,7 +72,7 @@ complete -c ckpt-dump -f -a '(__ckpt_programs)'
 
 complete -c ckpt-restore -s h -l help -d 'print this help and exit'
 complete -c ckpt-restore -l version -d 'print the version and exit'
-complete -c ckpt-restore -l resume -x -a '(__ckpt_programs)' -d 'instead of an image: a process of a program that ckpt-dump --suspend has suspended'
+complete -c ckpt-restore -l resume -x -a '(__ckpt_programs)' -d 'instead of an image: a process of a program that ckpt-dump --suspend has suspended, or of one that runs and is to move to the devices of --device'
 complete -c ckpt-restore -l all -x -a '(__fish_complete_directories)' -d 'instead of an image: restore, in the background, the newest image of each program whose images are in this folder'
 complete -c ckpt-restore -l key-file -r -F -d 'the file with the key of an encrypted image'
 complete -c ckpt-restore -l shared-key -d 'accept a key file that other users can read'

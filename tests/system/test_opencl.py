@@ -248,6 +248,19 @@ def test_a_suspended_program_keeps_its_queues(ocl):
     finished(job)
 
 
+def test_a_running_program_moves_by_one_command(ocl):
+    """A wrong name is refused before the program is touched."""
+    job = ocl.start("queued")
+    job.wait_text("READY")
+    for device, code in (("ocl:none", 1), (ocl.device("rusticl"), 0), (ocl.device("pocl"), 0)):
+        r = subprocess.run([ocl.ckpt.tool("ckpt-restore"), "--resume", str(job.pid), "--device", device],
+                           env=ocl.ckpt.env, capture_output=True, text=True, timeout=120)
+        assert r.returncode == code, r.stderr
+        assert re.search(r"^pause +\d", r.stdout, re.M) if code == 0 else "none" in r.stderr, r.stdout + r.stderr
+    ocl.go()
+    finished(job)
+
+
 def has_thread(job, name):
     return any((t / "comm").read_text().strip() == name for t in pathlib.Path(f"/proc/{job.program()}/task").iterdir())
 

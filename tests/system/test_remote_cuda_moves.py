@@ -101,6 +101,21 @@ def test_a_running_program_moves_to_its_own_node_and_back(nodes):
     moved.finish()
 
 
+def test_a_running_program_moves_by_one_command(nodes):
+    """If the new device cannot take it, it runs on with the former one."""
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    moved = Moved(nodes, flags=("-gencode", "arch=compute_90,code=compute_90"))
+    errors = refused(moved, f"remote:{older.unix}/cuda:0")
+    assert "compute capability 8.0" in errors and "runs on with the devices that it had" in errors, errors
+    moved.step()
+    moved.resume("cuda:1")
+    wait_for(lambda: not nodes.drivers(), "the end of the old server")
+    moved.step()
+    moved.resume(nodes.device(n=1))
+    assert len(nodes.drivers()) == 1
+    moved.finish()
+
+
 def test_molecular_dynamics_have_the_same_result_with_a_move(nodes):
     """The program checks energy and momentum; its checksum is of all positions."""
     code, expected = nodes.natively("molecular_dynamics.cu", 12, 3, 3)

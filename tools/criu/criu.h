@@ -8,7 +8,7 @@
 // save state that cannot be restored. So it must see only this:
 //
 //   no device    At a detach each agent removes every trace of a driver from its process: device
-//                files, mappings, rings, sockets to proxies. check_detached() looks for residue.
+//                files, mappings, rings, sockets to proxies. check_residue() looks for residue.
 //   no outside   Terminals, pipes and sockets that lead out of the program are refused by the
 //                preflight, or replaced at a restore (--shell-job, --inherit-fd).
 //   one pipe     In each process with an agent the read end of its outcome pipe stays open. CRIU

@@ -12,7 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "tools/agent_link/requirements.h"
-#include "tools/dump/preflight.h"
+#include "tools/dump/residue.h"
 
 namespace ckpt::tools {
 
@@ -163,7 +163,7 @@ Result<u64> Agents::suspend(const std::string &folder, const std::string &sessio
 Result<> Agents::detach() {
   CKPT_CHECK(for_each([this](Agent &a, u32) { return detach_one(a); }));
   Reasons residue;
-  for (const auto &a : all_) check_detached(a->host_pid, residue);
+  for (const auto &a : all_) check_residue(a->host_pid, residue);
   if (residue.empty()) return {};
   return fail("the program did not release its devices: {}", fmt::join(residue, "; "));
 }

@@ -302,26 +302,4 @@ void check_drivers(const Target &target, Reasons &reasons) {
         reasons.push_back(std::move(reason));
 }
 
-void check_detached(pid_t pid, Reasons &reasons) {
-  constexpr std::array kRings{"/memfd:ckpt-ring", "/memfd:ckpt-staging"};
-  // libLLVM alone is not residue: compilers, Julia and Mesa map it. It belongs to a driver only if
-  // that driver is mapped, too.
-  constexpr std::array kDrivers{"libpocl",     "libRusticl", "liboclgrind",
-                                "/dev/nvidia", "/dev/dri/",  "/dev/kfd"};
-  auto is_residue = [&](const std::string &path) {
-    return std::any_of(kRings.begin(), kRings.end(),
-                       [&](const char *s) { return path.starts_with(s); }) ||
-           std::any_of(kDrivers.begin(), kDrivers.end(),
-                       [&](const char *s) { return path.find(s) != std::string::npos; });
-  };
-  for (const ProcMapping &m : mappings_of(pid))
-    if (is_residue(m.path))
-      reasons.push_back(fmt::format("process {} still has {} mapped", pid, m.path));
-  for (const Descriptor &d : descriptors_of(pid))
-    if (is_residue(d.target))
-      reasons.push_back(fmt::format("process {} still has {} open", pid, d.target));
-  std::sort(reasons.begin(), reasons.end());
-  reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());
-}
-
 }  // namespace ckpt::tools

@@ -23,7 +23,4 @@ void check_descriptors(const Target &target, Closables &reasons);
 void check_unix_sockets(const Target &target, Closables &reasons);
 void check_drivers(const Target &target, Reasons &reasons);
 
-// After a detach: residue of rings and drivers in a process that has an agent.
-void check_detached(pid_t pid, Reasons &reasons);
-
 }  // namespace ckpt::tools

@@ -146,7 +146,10 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
 
 Result<int> run_resume(const Options &o) {
   CKPT_TRY(ResumeReport r, resume({*o.resumed, o.restore.device, o.restore.ignore_limits}));
-  fmt::print("program  {}, running again\ntime     {:.3f} s\n", r.pid, r.seconds);
+  if (r.pause)
+    fmt::print("program  {}, moved\npause    {:.3f} s\n", r.pid, *r.pause);
+  else
+    fmt::print("program  {}, running again\ntime     {:.3f} s\n", r.pid, r.seconds);
   return 0;
 }
 
@@ -231,7 +234,8 @@ void add_options(CommandLine &line, Options &o) {
       "IMAGE", r.image,
       "the image's folder, or the folder of a series (ckpt-run --image); -: standard input");
   line.option("--resume=PID", o.resumed,
-              "instead of an image: a process of a program that ckpt-dump --suspend has suspended");
+              "instead of an image: a process of a program that ckpt-dump --suspend has suspended, "
+              "or of one that runs and is to move to the devices of --device");
   line.option("--all=FOLDER", o.all,
               "instead of an image: restore, in the background, the newest image of each program "
               "whose images are in this folder");

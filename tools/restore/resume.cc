@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/restore/resume.h"
 
+#include <signal.h>
+
 #include <chrono>
 
+#include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
 #include "tools/agent_link/agent_client.h"
 #include "tools/agent_link/requirements.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/rights.h"
 #include "tools/device/device.h"
+#include "tools/dump/suspend.h"
 #include "tools/phases.h"
 #include "tools/proc/process_root.h"
 #include "tools/reasons.h"
@@ -24,7 +28,7 @@ using std::chrono::steady_clock;
 // leaves some agents running.
 struct SuspendedAgent {
   AgentClient agent;
-  bool suspended = false;
+  AgentClient::Welcome welcome;
   std::vector<std::pair<std::string, DeviceCheck>> checks;  // by API
 };
 
@@ -59,20 +63,28 @@ Result<std::vector<AgentClient>> connect_agents(const Target &target) {
   return all;
 }
 
-// A container with its own root folder may have other drivers, so the agent chooses the devices
-// itself.
-Result<SuspendedAgent> check_one(AgentClient agent, const ResumeOptions &o,
-                                 const DeviceChoice &choice, bool same_drivers) {
-  CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-restore"));
-  SuspendedAgent one{std::move(agent), {}};
-  one.suspended = welcome.state == protocol::State::Suspended;
-  if (!one.suspended || !same_drivers) return one;
-  CKPT_TRY(std::string text, one.agent.requirements());
-  for (auto &[api, needs] : parse_requirements(text, welcome.participants)) {
-    CKPT_TRY(DeviceCheck check, check_devices(api, choice, needs, o.ignore_limits));
-    one.checks.emplace_back(api, std::move(check));
+Result<std::vector<SuspendedAgent>> suspended_agents(const Target &target) {
+  CKPT_TRY(std::vector<AgentClient> agents, connect_agents(target));
+  if (agents.empty()) return fail("the program of process {} uses no device", target.root);
+  std::vector<SuspendedAgent> all;
+  for (AgentClient &agent : agents) {
+    CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-restore"));
+    if (welcome.state == protocol::State::Suspended)
+      all.push_back({std::move(agent), std::move(welcome), {}});
   }
-  return one;
+  return all;
+}
+
+Result<> check(std::vector<SuspendedAgent> &all, const ResumeOptions &o,
+               const DeviceChoice &choice) {
+  for (SuspendedAgent &one : all) {
+    CKPT_TRY(std::string text, one.agent.requirements());
+    for (auto &[api, needs] : parse_requirements(text, one.welcome.participants)) {
+      CKPT_TRY(DeviceCheck check, check_devices(api, choice, needs, o.ignore_limits));
+      one.checks.emplace_back(api, std::move(check));
+    }
+  }
+  return {};
 }
 
 Result<> refuse_if_any_reason(const std::vector<SuspendedAgent> &all, const DeviceChoice &choice) {
@@ -95,6 +107,54 @@ Result<> wake(SuspendedAgent &s, const std::string &session) {
   return s.agent.wake(session);
 }
 
+// A container with its own root folder may have other drivers, so there the agent chooses the
+// devices itself.
+Result<> check_container(const Target &target, const ResumeOptions &o) {
+  if (o.device.empty() || shares_root(target.viewer)) return {};
+  return fail_with_hint(
+      "the program runs in a container that has its own root folder, so its devices cannot be "
+      "chosen from outside",
+      "leave out --device, or run ckpt-restore --resume in the container");
+}
+
+// A program that ran until it was to be moved runs on with the devices that it had.
+Failure go_back(const Target &target, Error why) {
+  Result<> back;
+  Result<std::vector<SuspendedAgent>> all = suspended_agents(target);
+  if (!all) back = Failure(all.error());
+  for (size_t i = 0; back && i < all->size(); i++) back = wake((*all)[i], target.session_socket);
+  if (back) return fail_with_hint(why.what, "the program runs on with the devices that it had");
+  log::warn("the program has not got back the devices that it had: {}", back.error().text());
+  return fail_with_hint(why.what, "the program is suspended; ckpt-restore --resume resumes it");
+}
+
+// Signals act as before when this ends.
+class SignalMask {
+ public:
+  SignalMask() { ::pthread_sigmask(SIG_SETMASK, nullptr, &mask_); }
+  ~SignalMask() { ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr); }
+  SignalMask(const SignalMask &) = delete;
+  SignalMask &operator=(const SignalMask &) = delete;
+
+ private:
+  sigset_t mask_;
+};
+
+// Suspends a program that runs. Its devices have been chosen, so that it does not wait for that.
+Result<double> take_devices(const Target &target) {
+  SignalMask before;
+  Cancel cancel;
+  CKPT_TRY(SuspendReport r, suspend({.pid = target.root}, cancel));
+  return r.pause_seconds;
+}
+
+Result<> give_devices(const Target &target, std::vector<SuspendedAgent> &all,
+                      const DeviceChoice &choice) {
+  if (!choice.empty()) CKPT_CHECK(tell_keeper(target, choice));
+  for (SuspendedAgent &s : all) CKPT_CHECK(wake(s, target.session_socket));
+  return {};
+}
+
 }  // namespace
 
 Result<ResumeReport> resume(const ResumeOptions &o) {
@@ -102,32 +162,39 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   phases.begin("resolve");
   steady_clock::time_point begin = steady_clock::now();
   CKPT_TRY(Target target, resolve_target(o.pid));
-  bool same_drivers = shares_root(target.viewer);
-  if (!same_drivers && !o.device.empty())
-    return fail_with_hint(
-        "the program runs in a container that has its own root folder, so its devices cannot be "
-        "chosen from outside",
-        "leave out --device, or run ckpt-restore --resume in the container");
-  CKPT_TRY(std::vector<AgentClient> agents, connect_agents(target));
+  CKPT_CHECK(check_container(target, o));
+  CKPT_TRY(std::vector<SuspendedAgent> all, suspended_agents(target));
+  bool runs = all.empty();
+  if (runs && o.device.empty())
+    return fail_with_hint("the program is not suspended",
+                          "name other devices with --device to move a program that runs");
   CKPT_CHECK(look_as_owner(target));
   CKPT_TRY(DeviceChoice choice, choose_devices(o.device));
-  std::vector<SuspendedAgent> all;
-  for (AgentClient &agent : agents) {
-    CKPT_TRY(SuspendedAgent one, check_one(std::move(agent), o, choice, same_drivers));
-    all.push_back(std::move(one));
+  ResumeReport report{.pid = target.root, .processes = 0, .seconds = 0, .pause = {}};
+  if (runs) {
+    phases.begin("suspend");
+    CKPT_TRY(report.pause, take_devices(target));
+    CKPT_TRY(all, suspended_agents(target));
   }
-  if (all.empty()) return fail("the program of process {} uses no device", o.pid);
-  std::erase_if(all, [](const SuspendedAgent &s) { return !s.suspended; });
-  if (all.empty())
-    return fail_with_hint("the program is not suspended",
-                          "only a program that ckpt-dump --suspend has suspended can be resumed");
-  CKPT_CHECK(refuse_if_any_reason(all, choice));
+  phases.begin("check");
+  steady_clock::time_point suspended = steady_clock::now();
+  Result<> fits = shares_root(target.viewer) ? check(all, o, choice) : Result<>();
+  if (fits) fits = refuse_if_any_reason(all, choice);
+  if (!fits && runs) {
+    all.clear();
+    return go_back(target, fits.error());
+  }
+  if (!fits) return Failure(fits.error());
   phases.begin("wake");
-  if (!choice.empty()) CKPT_CHECK(tell_keeper(target, choice));
-  for (SuspendedAgent &s : all) CKPT_CHECK(wake(s, target.session_socket));
+  CKPT_CHECK(give_devices(target, all, choice));
   phases.begin("end");
-  double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
-  return ResumeReport{target.root, all.size(), seconds};
+  auto since = [](steady_clock::time_point t) {
+    return std::chrono::duration<double>(steady_clock::now() - t).count();
+  };
+  report.processes = all.size();
+  report.seconds = since(begin);
+  if (report.pause) *report.pause += since(suspended);
+  return report;
 }
 
 }  // namespace ckpt::tools

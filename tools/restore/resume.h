@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-restore --resume: gives a suspended program devices again, the same or others.
+// ckpt-restore --resume: gives a suspended program devices again, the same or others, and moves a
+// program that runs to other devices.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
@@ -19,9 +21,11 @@ struct ResumeReport {
   pid_t pid = 0;
   size_t processes = 0;
   double seconds = 0;
+  std::optional<double> pause;  // of these, of a program that ran: without its devices
 };
 
-// After a failure the program stays suspended.
+// After a failure a suspended program stays suspended. One that ran has its former devices, unless
+// it could not be woken.
 Result<ResumeReport> resume(const ResumeOptions &options);
 
 }  // namespace ckpt::tools
