@@ -261,6 +261,17 @@ def test_a_running_program_moves_by_one_command(ocl):
     finished(job)
 
 
+def test_launches_of_other_sizes_do_not_wait_for_the_driver(ocl):
+    job = ocl.start("one_way")
+    job.wait_text("READY")
+    proxy = next(p for p in tree_of(job.pid) if os.readlink(f"/proc/{p}/exe").endswith("ckpt-ocl-proxy"))
+    os.kill(proxy, signal.SIGSTOP)
+    ocl.go()
+    job.wait_text("ENQUEUED")
+    os.kill(proxy, signal.SIGCONT)
+    finished(job)
+
+
 def has_thread(job, name):
     return any((t / "comm").read_text().strip() == name for t in pathlib.Path(f"/proc/{job.program()}/task").iterdir())
 

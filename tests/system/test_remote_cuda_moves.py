@@ -108,7 +108,8 @@ def test_a_running_program_moves_by_one_command(nodes):
     errors = refused(moved, f"remote:{older.unix}/cuda:0")
     assert "compute capability 8.0" in errors and "runs on with the devices that it had" in errors, errors
     moved.step()
-    moved.resume("cuda:1")
+    code, errors = moved.call("ckpt-restore", "--copy-ahead", "2", "--device", "cuda:1", "--resume")
+    assert code == 0, errors
     wait_for(lambda: not nodes.drivers(), "the end of the old server")
     moved.step()
     moved.resume(nodes.device(n=1))

@@ -31,6 +31,7 @@ struct Options {
   BatchOptions batch;
   bool truncate_files = false, append_files = false;
   std::optional<pid_t> resumed;
+  u32 rounds_ahead = 0;
   std::string all;  // a folder with images
   JobOptions job;
   unsigned checkpoint = 0;
@@ -145,7 +146,8 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
 }
 
 Result<int> run_resume(const Options &o) {
-  CKPT_TRY(ResumeReport r, resume({*o.resumed, o.restore.device, o.restore.ignore_limits}));
+  CKPT_TRY(ResumeReport r,
+           resume({*o.resumed, o.restore.device, o.restore.ignore_limits, o.rounds_ahead}));
   if (r.pause)
     fmt::print("program  {}, moved\npause    {:.3f} s\n", r.pid, *r.pause);
   else
@@ -233,9 +235,16 @@ void add_options(CommandLine &line, Options &o) {
   line.option(
       "IMAGE", r.image,
       "the image's folder, or the folder of a series (ckpt-run --image); -: standard input");
-  line.option("--resume=PID", o.resumed,
-              "instead of an image: a process of a program that ckpt-dump --suspend has suspended, "
-              "or of one that runs and is to move to the devices of --device");
+  Option resumed = line.option(
+      "--resume=PID", o.resumed,
+      "instead of an image: a process of a program that ckpt-dump --suspend has suspended, "
+      "or of one that runs and is to move to the devices of --device");
+  line.option(
+          "--copy-ahead=ROUNDS", o.rounds_ahead,
+          "with --resume of a program that runs: rounds in which contents of remote CUDA devices "
+          "are copied before it is paused")
+      .range(0, 100)
+      .needs(resumed);
   line.option("--all=FOLDER", o.all,
               "instead of an image: restore, in the background, the newest image of each program "
               "whose images are in this folder");

@@ -141,10 +141,10 @@ class SignalMask {
 };
 
 // Suspends a program that runs. Its devices have been chosen, so that it does not wait for that.
-Result<double> take_devices(const Target &target) {
+Result<double> take_devices(const Target &target, u32 rounds_ahead) {
   SignalMask before;
   Cancel cancel;
-  CKPT_TRY(SuspendReport r, suspend({.pid = target.root}, cancel));
+  CKPT_TRY(SuspendReport r, suspend({.pid = target.root, .rounds_ahead = rounds_ahead}, cancel));
   return r.pause_seconds;
 }
 
@@ -173,7 +173,7 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   ResumeReport report{.pid = target.root, .processes = 0, .seconds = 0, .pause = {}};
   if (runs) {
     phases.begin("suspend");
-    CKPT_TRY(report.pause, take_devices(target));
+    CKPT_TRY(report.pause, take_devices(target, o.rounds_ahead));
     CKPT_TRY(all, suspended_agents(target));
   }
   phases.begin("check");

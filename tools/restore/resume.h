@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "common/base/bytes.h"
 #include "common/base/result.h"
 
 namespace ckpt::tools {
@@ -15,6 +16,7 @@ struct ResumeOptions {
   pid_t pid = 0;
   std::string device;  // as --device; "": all devices
   bool ignore_limits = false;
+  u32 rounds_ahead = 0;  // of a program that runs: as ckpt-dump --copy-ahead
 };
 
 struct ResumeReport {
