@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Huge pages for the buffers of drivers whose device is the processor. PoCL and rusticl allocate a
-// buffer by posix_memalign(3). With pages of 4 KiB, the first write to 1 GiB takes 0.6 s, nearly all
-// of it for page faults; with huge pages, 0.16 s (kernel 6.18). A resume or restore writes all
+// buffer by posix_memalign(3). With pages of 4 KiB, the first write to 1 GiB takes 0.6 s, nearly
+// all of it for page faults; with huge pages, 0.16 s (kernel 6.18). A resume or restore writes all
 // buffers.
 //
 // This function takes the place of the C library's for the whole process, as the executable comes
@@ -30,7 +30,7 @@ void advise(void *block, size_t bytes) {
 }  // namespace
 
 extern "C" [[gnu::visibility("default")]] int posix_memalign(void **out, size_t alignment,
-                                                            size_t bytes) noexcept {
+                                                             size_t bytes) noexcept {
   if (alignment % sizeof(void *) != 0 || !std::has_single_bit(alignment)) return EINVAL;
   int before = errno;
   void *block = ::memalign(alignment, bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random histories: 3,000 in each run, a million with `./check --full --all`, in ten
-// parts (tests/meson.build). CKPT_HISTORIES is their number, and CKPT_HISTORY the first seed. To repeat
-// one that fails, set CKPT_HISTORIES=1 and CKPT_HISTORY to its seed.
+// parts (tests/meson.build). CKPT_HISTORIES is their number, and CKPT_HISTORY the first seed. To
+// repeat one that fails, set CKPT_HISTORIES=1 and CKPT_HISTORY to its seed.
 #include "tests/unit/manager/random_history.h"
 
 #include <doctest/doctest.h>
