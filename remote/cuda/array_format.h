@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "remote/cuda/handles.h"
 
 namespace ckpt::remote::cuda {
@@ -18,6 +21,22 @@ constexpr u64 channel_bytes(CUarray_format f) {
     case CU_AD_FORMAT_FLOAT: return 4;
     default: return 0;
   }
+}
+
+// A level of a mipmapped array of this description: layers and faces of a cube do not become fewer.
+inline CUDA_ARRAY3D_DESCRIPTOR level_of(CUDA_ARRAY3D_DESCRIPTOR d, u32 level) {
+  auto halve = [level](size_t &extent) {
+    if (extent > 0) extent = std::max<size_t>(extent >> level, 1);
+  };
+  halve(d.Width);
+  halve(d.Height);
+  if (!(d.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP))) halve(d.Depth);
+  return d;
+}
+
+// The driver makes no more levels than this (CUDA driver API, cuMipmappedArrayCreate).
+inline u32 most_levels(const CUDA_ARRAY3D_DESCRIPTOR &d) {
+  return static_cast<u32>(std::bit_width(std::max({d.Width, d.Height, d.Depth})));
 }
 
 }  // namespace ckpt::remote::cuda

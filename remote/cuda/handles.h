@@ -32,8 +32,9 @@ enum class Kind : u8 {
   Pool,
   Array,
   Memory,  // physical memory, CUmemGenericAllocationHandle
+  Mipmap,  // a mipmapped array; its levels are arrays
 };
-inline constexpr u8 kKinds = 11;
+inline constexpr u8 kKinds = 12;
 
 template <class T>
 inline constexpr Kind kKindOf = Kind::None;
@@ -55,6 +56,8 @@ template <>
 inline constexpr Kind kKindOf<CUmemoryPool> = Kind::Pool;
 template <>
 inline constexpr Kind kKindOf<CUarray> = Kind::Array;
+template <>
+inline constexpr Kind kKindOf<CUmipmappedArray> = Kind::Mipmap;
 
 inline constexpr u64 kNumberTag = 0x6bull << 56;
 

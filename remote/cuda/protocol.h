@@ -115,6 +115,8 @@ enum class Op : u16 {
   // {u64 context}: one way: the device's primary context is empty again, so all that was made in it
   // has ended
   Emptied,
+  MakeMipmap,   // {u64 number, CUDA_ARRAY3D_DESCRIPTOR, u32 levels} -> {u64 number}
+  MipmapLevel,  // {u64 number, u64 mipmapped array, u32 level} -> {u64 number}: the level, an array
   Last,
 };
 

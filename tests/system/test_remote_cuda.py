@@ -83,6 +83,7 @@ def test_the_driver_api_and_the_runtime_answer_as_natively(nodes):
     same_as_natively(nodes, "remote_calls.cu")
     same_as_natively(nodes, "remote_variables.cu")
     same_as_natively(nodes, "textures.cu")
+    same_as_natively(nodes, "mipmaps.cu")
     same_as_natively(nodes, "remote_arrays.cu")
     same_as_natively(nodes, "remote_textures.cu")
     same_as_natively(nodes, "remote_values.cu")
@@ -193,16 +194,6 @@ def test_what_cannot_be_reached_is_refused_by_name(nodes):
     assert job.wait() == 1, job.text
     refused = "cuCheckpointProcessGetState is refused on a CUDA device of another node: "
     assert job.error_text.count(refused) == 1
-
-
-def test_mipmapped_arrays_are_refused_by_name(nodes):
-    """Each call that makes one or uses one."""
-    job = nodes.start("mipmaps.cu", "refused", device=nodes.device())
-    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
-    reason = "is refused on a CUDA device of another node: mipmapped arrays are not carried to other nodes"
-    for entry in ("Create", "GetLevel", "GetMemoryRequirements", "Destroy"):
-        assert job.error_text.count(f"cuMipmappedArray{entry} {reason}") == 1, job.error_text
-    assert job.error_text.count("a texture of a mipmapped array is refused on a CUDA device of another node") == 1
 
 
 def test_a_static_runtime_is_refused_before_the_program_starts(nodes):

@@ -117,6 +117,20 @@ def test_a_running_program_moves_by_one_command(nodes):
     moved.finish()
 
 
+def test_mipmapped_arrays_move(nodes):
+    """With textures and surfaces of them, to the own node and back; all levels are checked after each move."""
+    model = nodes.ckpt.folder / "model"
+    model.write_text("launch 2e-2\n")
+    nodes.ckpt.env["CKPT_SOFTCUDA_MODEL"] = str(model)
+    slow = another_server(nodes, CKPT_SOFTCUDA_MODEL=str(model))
+    job = nodes.start("mipmaps.cu", device=f"remote:{slow.unix}/cuda:0")
+    for cases, device in ((5, "cuda:1"), (20, f"remote:{slow.unix}/cuda:1"), (35, "cuda:0")):
+        job.wait_lines(cases)
+        r = nodes.server.call("ckpt-restore", "--resume", job.pid, "--device", device)
+        assert r.returncode == 0, r.stderr
+    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
+
+
 def test_molecular_dynamics_have_the_same_result_with_a_move(nodes):
     """The program checks energy and momentum; its checksum is of all positions."""
     code, expected = nodes.natively("molecular_dynamics.cu", 12, 3, 3)

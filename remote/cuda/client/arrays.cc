@@ -10,28 +10,73 @@ namespace {
 struct ArrayTable {
   std::mutex mutex;
   std::unordered_map<u64, CUDA_ARRAY3D_DESCRIPTOR> all;
+  std::unordered_map<u64, std::vector<u64>> levels;  // of a mipmapped array
 };
 ArrayTable &array_table() {
   static ArrayTable *const kTable = new ArrayTable;
   return *kTable;
 }
 
-CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR &d) {
-  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+CUresult check_format(const CUDA_ARRAY3D_DESCRIPTOR &d) {
   constexpr unsigned kKnown = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
                               CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
   if (channel_bytes(d.Format) == 0 || (d.Flags & ~kKnown) != 0)
     return refuse("an array of this format", "such arrays are not carried to other nodes");
-  u64 number = ledger().new_number(Kind::Array), context = current_context();
+  return CUDA_SUCCESS;
+}
+
+// Makes the object of this number on the server. It ends with its owner.
+CUresult make_object(Op op, u64 number, u64 owner, Writer arguments) {
+  Bytes reply;
+  if (CUresult e = ask(op, arguments, &reply); e != CUDA_SUCCESS) return e;
+  if (Reader(reply).get<u64>() != number) return link().malformed();
+  ledger().add(number, owner, {cuda::number(op), current_context(), arguments.take()});
+  return CUDA_SUCCESS;
+}
+
+CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR &d) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (CUresult e = check_format(d); e != CUDA_SUCCESS) return e;
+  u64 number = ledger().new_number(Kind::Array);
   Writer w;
   w.put(number).raw(&d, sizeof d);
-  Bytes reply;
-  if (CUresult e = ask(Op::MakeArray, w, &reply); e != CUDA_SUCCESS) return e;
-  if (Reader(reply).get<u64>() != number) return link().malformed();
-  ledger().add(number, context, {cuda::number(Op::MakeArray), context, w.take()});
+  CUresult e = make_object(Op::MakeArray, number, current_context(), std::move(w));
+  if (e != CUDA_SUCCESS) return e;
   std::lock_guard lock(array_table().mutex);
   array_table().all[number] = d;
   *out = reinterpret_cast<CUarray>(number);
+  return CUDA_SUCCESS;
+}
+
+// All levels, because their contents move with the array whether the program has asked for them or
+// not. The driver makes as many as it can of those that were asked for, but at least one.
+CUresult make_levels(u64 mipmap, const CUDA_ARRAY3D_DESCRIPTOR &d, u32 levels) {
+  for (u32 level = 0; level < std::min(std::max(levels, 1u), most_levels(d)); level++) {
+    u64 number = ledger().new_number(Kind::Array);
+    Writer w;
+    w.put(number).put(mipmap).put(level);
+    CUresult e = make_object(Op::MipmapLevel, number, mipmap, std::move(w));
+    if (e == CUDA_ERROR_INVALID_VALUE && level > 0) return CUDA_SUCCESS;
+    if (e != CUDA_SUCCESS) return e;
+    std::lock_guard lock(array_table().mutex);
+    array_table().all[number] = level_of(d, level);
+    array_table().levels[mipmap].push_back(number);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult make_mipmap(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR &d, u32 levels) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (CUresult e = check_format(d); e != CUDA_SUCCESS) return e;
+  u64 number = ledger().new_number(Kind::Mipmap);
+  Writer w;
+  w.put(number).raw(&d, sizeof d).put(levels);
+  CUresult e = make_object(Op::MakeMipmap, number, current_context(), std::move(w));
+  if (e != CUDA_SUCCESS) return e;
+  auto made = reinterpret_cast<CUmipmappedArray>(number);
+  if (e = make_levels(number, d, levels); e != CUDA_SUCCESS)
+    return (void)entry_cuMipmappedArrayDestroy(made), e;
+  *out = made;
   return CUDA_SUCCESS;
 }
 
@@ -85,6 +130,23 @@ std::vector<LiveArray> live_arrays() {
 
 CUresult entry_cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
   return out && d ? make(out, *d) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult entry_cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *d,
+                                      unsigned levels) {
+  return out && d ? make_mipmap(out, *d, levels) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult entry_cuMipmappedArrayGetLevel(CUarray *out, CUmipmappedArray array, unsigned level) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  u64 number = number_of(array);
+  if (kind_of(number) != Kind::Mipmap || !ledger().lives(number)) return CUDA_ERROR_INVALID_HANDLE;
+  std::lock_guard lock(array_table().mutex);
+  const std::vector<u64> &levels = array_table().levels[number];
+  if (level >= levels.size()) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUarray>(levels[level]);
+  return CUDA_SUCCESS;
 }
 
 CUresult entry_cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {

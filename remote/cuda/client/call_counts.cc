@@ -44,7 +44,8 @@ constexpr const char *kOpNames[] = {"lane ended",     "arena",
                                     "make memory",    "end memory",
                                     "map own memory", "unmap own memory",
                                     "set access",     "read changed",
-                                    "devices",        "empty context"};
+                                    "devices",        "empty context",
+                                    "make mipmap",    "level of mipmap"};
 static_assert(std::size(kOpNames) == static_cast<size_t>(Op::Last) - kFirstOp);
 
 // The call came first, so that the program's own environment is meant.

@@ -25,7 +25,7 @@ constexpr Reason kReasons[] = {
     {"cuTexRef", "CUDA 12 has no texture references; texture objects work"},
     {"cuSurfRef", "CUDA 12 has no surface references; surface objects work"},
     {"cuArray", "sparse arrays and planes are not carried to other nodes"},
-    {"cuMipmappedArray", "mipmapped arrays are not carried to other nodes"},
+    {"cuMipmappedArray", "sparse arrays are not carried to other nodes"},
     {"cuMemPrefetch", "batches of them are not carried to other nodes"},
     {"cuIpc", "memory cannot be shared with another process"},
     {"cuMemExport", "memory cannot be shared with another process"},

@@ -12,7 +12,7 @@ namespace {
 
 const char *name_of(u16 op) {
   if (op == number(Op::Load)) return "the code";
-  if (op == number(Op::MakeArray)) return "making an array";
+  if (op == number(Op::MakeArray) || op == number(Op::MakeMipmap)) return "making an array";
   if (op == number(Op::MakeTextureAt)) return "making a texture or surface object";
   return name_of_call(op);
 }
@@ -65,7 +65,8 @@ u16 line_that_ends(const Ledger::Object &o) {
     case Kind::Library: return line_cuLibraryUnload;
     case Kind::Stream: return line_cuStreamDestroy_v2;
     case Kind::Event: return line_cuEventDestroy_v2;
-    case Kind::Array: return line_cuArrayDestroy;
+    case Kind::Array: return o.call.op == number(Op::MipmapLevel) ? u16{0} : line_cuArrayDestroy;
+    case Kind::Mipmap: return line_cuMipmappedArrayDestroy;
     case Kind::Pool: return o.call.op == line_cuMemPoolCreate ? line_cuMemPoolDestroy : u16{0};
     default: return 0;
   }

@@ -82,8 +82,6 @@ CUresult make(const WantedTexture &wanted, unsigned long long *out) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!out || !wanted.resource || (!wanted.surface && !wanted.texture))
     return CUDA_ERROR_INVALID_VALUE;
-  if (wanted.resource->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
-    return refuse("a texture of a mipmapped array", "such arrays are not carried to other nodes");
   u64 handle = 0;
   if (CUresult e = take_cell(handle); e != CUDA_SUCCESS) return e;
   CUresult e = handle ? make_with_cell(wanted, handle) : make_with_drivers_handle(wanted, handle);
@@ -142,6 +140,8 @@ CUresult resource_of(bool surface, CUDA_RESOURCE_DESC *out, u64 object) {
 // Programs free an array first and its texture later. The server asks the same of memory.
 bool is_there(const CUDA_RESOURCE_DESC &r) {
   if (r.resType == CU_RESOURCE_TYPE_ARRAY) return is_array(number_of(r.res.array.hArray));
+  if (r.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+    return ledger().lives(number_of(r.res.mipmap.hMipmappedArray));
   if (r.resType == CU_RESOURCE_TYPE_LINEAR)
     return memory().maps(r.res.linear.devPtr, r.res.linear.sizeInBytes);
   return memory().maps(r.res.pitch2D.devPtr, r.res.pitch2D.pitchInBytes * r.res.pitch2D.height);

@@ -22,6 +22,12 @@ const T *take_optional(Call &c, T &value) {
 CUresult resolve(Call &c, CUDA_RESOURCE_DESC &r) {
   const DeviceMemory &memory = c.server.memory;
   bool ok = false;
+  if (r.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
+    u64 number = number_of(r.res.mipmap.hMipmappedArray);
+    void *real = c.server.objects.real(Kind::Mipmap, number);
+    r.res.mipmap.hMipmappedArray = static_cast<CUmipmappedArray>(real);
+    return real ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  }
   if (r.resType == CU_RESOURCE_TYPE_ARRAY) {
     u64 number = number_of(r.res.array.hArray);
     r.res.array.hArray = static_cast<CUarray>(c.server.objects.real(Kind::Array, number));
@@ -82,6 +88,34 @@ CUresult op_make_array(Call &c) {
   if (e != CUDA_SUCCESS) return e;
   c.put_number(number, made, c.header.context);
   if (!c.malformed) c.server.arrays.add(number, d);
+  return e;
+}
+
+CUresult op_make_mipmap(Call &c) {
+  u64 number = c.in.get<u64>();
+  CUDA_ARRAY3D_DESCRIPTOR d{};
+  if (!take_plain(c, d)) return c.reject();
+  u32 levels = c.in.get<u32>();
+  if (!c.in.done() || kind_of(number) != Kind::Mipmap) return c.reject();
+  CUmipmappedArray made = nullptr;
+  CUresult e = c.server.arrays.make_mipmap(d, levels, made);
+  if (e != CUDA_SUCCESS) return e;
+  c.put_number(number, made, c.header.context);
+  if (!c.malformed) c.server.arrays.add(number, d, levels);
+  return e;
+}
+
+// It ends with the mipmapped array.
+CUresult op_mipmap_level(Call &c) {
+  u64 number = c.in.get<u64>(), mipmap = c.in.get<u64>();
+  u32 level = c.in.get<u32>();
+  if (!c.in.done() || kind_of(number) != Kind::Array) return c.reject();
+  void *real = c.server.objects.real(Kind::Mipmap, mipmap);
+  if (!real) return CUDA_ERROR_INVALID_HANDLE;
+  CUarray found = nullptr;
+  CUresult e =
+      driver().cuMipmappedArrayGetLevel(&found, static_cast<CUmipmappedArray>(real), level);
+  if (e == CUDA_SUCCESS) c.put_number(number, found, mipmap);
   return e;
 }
 

@@ -18,20 +18,36 @@ u64 bytes_of(const CUDA_ARRAY3D_DESCRIPTOR &d) {
          channel_bytes(d.Format);
 }
 
+u64 bytes_of_levels(const CUDA_ARRAY3D_DESCRIPTOR &d, u32 levels) {
+  u64 all = 0;
+  for (u32 i = 0; i < std::min(std::max(levels, 1u), most_levels(d)); i++)
+    all += bytes_of(level_of(d, i));
+  return all;
+}
+
 }  // namespace
 
-CUresult Arrays::make(const CUDA_ARRAY3D_DESCRIPTOR &d, CUarray &out) {
-  u64 bytes = bytes_of(d);
-  if (bytes == 0) return CUDA_ERROR_NOT_SUPPORTED;
+template <class Make>
+CUresult Arrays::make_counted(u64 bytes, Make make) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (!ask_(static_cast<i64>(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult e = driver().cuArray3DCreate_v2(&out, &d);
+  CUresult e = make();
   if (e != CUDA_SUCCESS) (void)ask_(-static_cast<i64>(bytes));
   return e;
 }
 
-void Arrays::add(u64 number, const CUDA_ARRAY3D_DESCRIPTOR &d) {
+CUresult Arrays::make(const CUDA_ARRAY3D_DESCRIPTOR &d, CUarray &out) {
+  return make_counted(bytes_of(d), [&] { return driver().cuArray3DCreate_v2(&out, &d); });
+}
+
+CUresult Arrays::make_mipmap(const CUDA_ARRAY3D_DESCRIPTOR &d, u32 levels, CUmipmappedArray &out) {
+  return make_counted(bytes_of_levels(d, levels),
+                      [&] { return driver().cuMipmappedArrayCreate(&out, &d, levels); });
+}
+
+void Arrays::add(u64 number, const CUDA_ARRAY3D_DESCRIPTOR &d, u32 levels) {
   std::lock_guard lock(mutex_);
-  bytes_[number] = bytes_of(d);
+  bytes_[number] = bytes_of_levels(d, levels);
 }
 
 void Arrays::forget(u64 number) {

@@ -20,8 +20,9 @@ class Arrays {
   explicit Arrays(Ask ask) : ask_(std::move(ask)) {}
 
   CUresult make(const CUDA_ARRAY3D_DESCRIPTOR &d, CUarray &out);
+  CUresult make_mipmap(const CUDA_ARRAY3D_DESCRIPTOR &d, u32 levels, CUmipmappedArray &out);
   // The array of this number has these bytes; gives them back when it has ended.
-  void add(u64 number, const CUDA_ARRAY3D_DESCRIPTOR &d);
+  void add(u64 number, const CUDA_ARRAY3D_DESCRIPTOR &d, u32 levels = 1);
   void forget(u64 number);
 
   // `key`: the driver's handle, or the address of the cell that holds it.
@@ -30,6 +31,9 @@ class Arrays {
   std::optional<u64> remove_texture(bool surface, u64 key);
 
  private:
+  template <class Make>
+  CUresult make_counted(u64 bytes, Make make);
+
   Ask ask_;
   std::mutex mutex_;
   std::map<u64, u64> bytes_;  // by number

@@ -72,6 +72,9 @@ constexpr int device_parameter(std::string_view symbol) {
       {"cuKernelGetAttribute", 3},
       {"cuKernelSetAttribute", 3},
       {"cuKernelSetCacheConfig", 2},
+      {"cuDeviceGetTexture1DLinearMaxWidth", 3},
+      {"cuArrayGetMemoryRequirements", 2},
+      {"cuMipmappedArrayGetMemoryRequirements", 2},
   };
   for (const auto &[name, parameter] : kAll)
     if (name == symbol) return parameter;

@@ -64,6 +64,8 @@ namespace ckpt::remote::cuda {
   X(cuMemcpy3DAsync_v2, PFN_cuMemcpy3DAsync_v3020)                     \
   X(cuArray3DCreate_v2, PFN_cuArray3DCreate_v3020)                     \
   X(cuArrayDestroy, PFN_cuArrayDestroy_v2000)                          \
+  X(cuMipmappedArrayCreate, PFN_cuMipmappedArrayCreate_v5000)          \
+  X(cuMipmappedArrayGetLevel, PFN_cuMipmappedArrayGetLevel_v5000)      \
   X(cuTexObjectCreate, PFN_cuTexObjectCreate_v5000)                    \
   X(cuTexObjectDestroy, PFN_cuTexObjectDestroy_v5000)                  \
   X(cuSurfObjectCreate, PFN_cuSurfObjectCreate_v5000)                  \

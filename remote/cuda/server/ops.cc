@@ -58,6 +58,8 @@ std::array<Handler, kOps> ops() {
   set(Op::SetAccess, op_set_access);
   set(Op::ReadChanged, op_read_changed);
   set(Op::Emptied, op_emptied);
+  set(Op::MakeMipmap, op_make_mipmap);
+  set(Op::MipmapLevel, op_mipmap_level);
   return all;
 }
 

@@ -42,6 +42,8 @@ CUresult op_push(Call &c);
 CUresult op_fetch(Call &c);
 
 CUresult op_make_array(Call &c);
+CUresult op_make_mipmap(Call &c);
+CUresult op_mipmap_level(Call &c);
 CUresult op_make_texture(Call &c);
 CUresult op_end_texture(Call &c);
 CUresult op_make_texture_at(Call &c);

@@ -318,21 +318,3 @@ void check_lifetimes(const Pyramid &p) {
   cudaArray_t a;
   CHECK(cudaGetMipmappedArrayLevel(&a, p.array, 0) == cudaErrorInvalidResourceHandle);
 }
-
-// On a device of another node. Nothing looks at the handle.
-void check_refusals() {
-  cudaMipmappedArray_t m = reinterpret_cast<cudaMipmappedArray_t>(0x1000);
-  cudaArray_t level;
-  cudaChannelFormatDesc f = cudaCreateChannelDesc<float>();
-  CHECK(cudaMallocMipmappedArray(&m, &f, {4, 4, 0}, 2, 0) == cudaErrorNotSupported);
-  CHECK(cudaGetMipmappedArrayLevel(&level, m, 0) == cudaErrorNotSupported);
-  cudaArrayMemoryRequirements needs;
-  CHECK(cudaMipmappedArrayGetMemoryRequirements(&needs, m, 0) == cudaErrorNotSupported);
-  CHECK(cudaFreeMipmappedArray(m) == cudaErrorNotSupported);
-  cudaResourceDesc r{};
-  r.resType = cudaResourceTypeMipmappedArray;
-  r.res.mipmap.mipmap = m;
-  cudaTextureDesc how{};
-  cudaTextureObject_t t;
-  CHECK(cudaCreateTextureObject(&t, &r, &how, nullptr) == cudaErrorNotSupported);
-}
