@@ -359,6 +359,26 @@ TEST_CASE(
   CHECK(all.size() == 3);
 }
 
+TEST_CASE("a mipmapped array counts with all its levels, and its level with nothing") {
+  Program p;
+  CUDA_ARRAY3D_DESCRIPTOR d{64, 32, 0, CU_AD_FORMAT_FLOAT, 1, 0};
+  u64 mipmap = make_number(Kind::Mipmap, 1), level = make_number(Kind::Array, 2);
+  auto make = [&](u64 number, u32 levels) {
+    p.call(op(Op::MakeMipmap), Writer().put(number).raw(&d, sizeof d).put(levels).bytes());
+  };
+  make(mipmap, 3);
+  CHECK(p.reply() == CUDA_SUCCESS);
+  CHECK(*p.memory == 4 * (64 * 32 + 32 * 16 + 16 * 8));
+  p.call(op(Op::MipmapLevel),
+         Writer().put(level).put(make_number(Kind::Mipmap, 9)).put(u32{0}).bytes());
+  CHECK(p.reply() == CUDA_ERROR_INVALID_HANDLE);
+  d.Width = 1 << 20, d.Height = 1 << 10;
+  make(make_number(Kind::Mipmap, 3), ~u32{0});
+  CHECK(p.reply() == CUDA_ERROR_OUT_OF_MEMORY);
+  make(level, 1);
+  CHECK(p.is_refused());
+}
+
 TEST_CASE("a number of another kind than the object ends the connection") {
   Program p;
   constexpr u16 kStreamCreate = 120;
