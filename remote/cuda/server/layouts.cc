@@ -32,6 +32,7 @@ CUresult ask_driver(void *f, bool kernel, Layout &out) {
     if (e != CUDA_SUCCESS) return e;
     out.parameters.push_back(p);
   }
+  if (out.parameters.size() == kMaxParameters) return CUDA_ERROR_INVALID_VALUE;
   int width = 0;
   out.by_exact_grid = cluster_width(f, kernel, width) != CUDA_SUCCESS || width != 0;
   return CUDA_SUCCESS;
