@@ -198,9 +198,10 @@ _ckpt_restore() {
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     --all | --job) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
+    --copy-ahead) _ckpt_words '0 1 3' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --all --job --member --checkpoint --wait --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --copy-ahead --all --job --member --checkpoint --wait --json-report --version --help'
       else
         _ckpt_images
       fi
