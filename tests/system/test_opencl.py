@@ -261,6 +261,22 @@ def test_a_running_program_moves_by_one_command(ocl):
     finished(job)
 
 
+def test_a_move_can_be_interrupted(ocl):
+    """While it waits for a kernel. The program keeps its device, and can move later."""
+    job = ocl.start("long_kernel", "2000000000")
+    job.wait_text("LAUNCHED")
+    move = ["--resume", str(job.pid), "--device", ocl.device("rusticl")]
+    tool = ocl.ckpt.start("ckpt-restore", move)
+    wait_for(lambda: len(list(pathlib.Path(f"/proc/{tool.pid}/task").iterdir())) > 1, "the suspend")
+    os.kill(tool.pid, signal.SIGINT)
+    assert tool.wait() == 1 and "cancelled by signal 2" in tool.error_text, tool.error_text
+    job.wait_text("READY")
+    later = ocl.ckpt.start("ckpt-restore", move)
+    assert later.wait() == 0 and later.text.startswith("program  "), later.error_text
+    ocl.go()
+    finished(job)
+
+
 def test_launches_of_other_sizes_do_not_wait_for_the_driver(ocl):
     job = ocl.start("one_way")
     job.wait_text("READY")
