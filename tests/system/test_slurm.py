@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of a real Slurm that are preempted, drained and moved, with an OpenCL program that checks its result."""
+import functools
 import os
 import re
 import shlex
@@ -14,6 +15,9 @@ from test_opencl import HEAT, devices  # noqa: F401 (a fixture)
 pytestmark = [pytest.mark.full, pytest.mark.skipif(slurm.WHY_NOT is not None, reason=slurm.WHY_NOT or "")]
 
 CELLS = 512
+# Numbers of steps are chosen for a machine that takes so much processor time for a step. On a faster one, jobs make more of
+# them, so that they do not end before Slurm has acted.
+STEP_SECONDS = 2.5e-3
 # A job takes a whole node.
 OPTIONS = ["--requeue", "--open-mode=append", "--output=out", "--cpus-per-task=2", "--mem=200"]
 
@@ -40,6 +44,19 @@ def cluster_of(ckpt, devices):  # noqa: F811
         s.close()
 
 
+@functools.cache
+def pace():
+    """How many times faster this machine is; at least 1."""
+    env = dict(os.environ, OCL_ICD_VENDORS="/etc/OpenCL/vendors/pocl.icd")
+
+    def processor_seconds(steps):
+        job = subprocess.Popen([HEAT, "--n", str(CELLS), "--steps", str(steps)], env=env, stdout=subprocess.DEVNULL)
+        used = os.wait4(job.pid, 0)[2]
+        return used.ru_utime + used.ru_stime
+
+    return max(1, STEP_SECONDS / max((processor_seconds(2200) - processor_seconds(200)) / 2000, 1e-6))
+
+
 class HeatJob(slurm.BatchJob):
     """A job that runs heat under ckpt-run, with the checksum that heat prints without ckpt.
 
@@ -47,6 +64,7 @@ class HeatJob(slurm.BatchJob):
     ends_right()  waits until the job is completed; its result is the right one"""
 
     def __init__(self, cluster, *options, steps=6000, more=""):
+        steps = round(steps * pace() / 10) * 10
         program = [HEAT, "--n", CELLS, "--steps", str(steps), "--report", "10", "--checksum"]
         pocl = dict(cluster.env, OCL_ICD_VENDORS="/etc/OpenCL/vendors/pocl.icd")
         self.reference = subprocess.Popen([str(c) for c in program], env=pocl, stdout=subprocess.PIPE, text=True)
