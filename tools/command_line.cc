@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 
 #include <fmt/ranges.h>
@@ -249,21 +250,32 @@ namespace {
 
 int code_of_failure = 1;
 
+// Whether the C++ library ends the tool because something is short. While an exception unwinds the
+// stack, a destructor cannot go on (that of a thread that runs): only a shortage throws.
+bool is_shortage() {
+  if (std::uncaught_exceptions() > 0) return true;
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (const std::bad_alloc &) {
+    return true;
+  } catch (const std::system_error &e) {
+    return e.code() == std::errc::resource_unavailable_try_again ||
+           e.code() == std::errc::not_enough_memory;
+  } catch (...) {
+  }
+  return false;
+}
+
 // The last resort for a shortage of memory where no exception can pass: in a destructor (that of
 // nlohmann's json allocates), or in a thread of a library. What the tool holds is then released by
 // the kernel, as after a SIGKILL: a keeper and its agents undo an unfinished dump.
 [[noreturn]] void give_up() {
   static constexpr std::string_view kMessage =
       "error: not enough memory (free memory, or raise its limit: ulimit -v, the cgroup's limit)\n";
-  try {
-    if (std::current_exception()) std::rethrow_exception(std::current_exception());
-  } catch (const std::bad_alloc &) {
-    if (::write(STDERR_FILENO, kMessage.data(), kMessage.size()) < 0) { /* there is no reader */
-    }
-    ::_exit(code_of_failure);
-  } catch (...) {
+  if (!is_shortage()) std::abort();
+  if (::write(STDERR_FILENO, kMessage.data(), kMessage.size()) < 0) { /* there is no reader */
   }
-  std::abort();
+  ::_exit(code_of_failure);
 }
 
 }  // namespace

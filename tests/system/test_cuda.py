@@ -307,8 +307,10 @@ def test_managed_memory_is_refused_with_a_workaround(cuda):
 def test_memory_is_not_shared_with_other_processes_by_name(cuda):
     """So nothing is shared when the program is dumped."""
     job = cuda.start("ipc", source="refused.cu")
-    for name in ("cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2", "cuIpcCloseMemHandle", "cuIpcGetEventHandle",
-                 "cuIpcOpenEventHandle"):
+    names = ("cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2", "cuIpcCloseMemHandle", "cuIpcGetEventHandle",
+             "cuIpcOpenEventHandle")
+    wait_for(lambda: names[-1] in job.error_text, "the last message")
+    for name in names:
         assert job.error_text.count(f"{name}") == 1, job.error_text
     assert "memory and events shared with another process cannot be checkpointed" in job.error_text
     cuda.ckpt.dump(job.pid, "image")
