@@ -23,12 +23,24 @@ u64 map_window(u64 hint) {
   return p == MAP_FAILED ? 0 : rounded_up(reinterpret_cast<u64>(p), kGranuleBytes);
 }
 
+void unmap_window(u64 at) {
+  if (at != 0) munmap(pointer(at), kWindowBytes);
+}
+
 }  // namespace
+
+Memory::~Memory() {
+  if (window_ == 0) return;
+  for (u64 at : {window_, window_ + distance_}) unmap_window(at);
+}
 
 bool Memory::open_window() {
   if (window_ != 0) return true;
   u64 window = map_window(first_address_), alias = map_window(kAliasHint);
-  if (window == 0 || alias == 0) return false;
+  if (window == 0 || alias == 0) {
+    for (u64 at : {window, alias}) unmap_window(at);
+    return false;
+  }
   window_ = window;
   distance_ = alias - window;
   free_ = Spans(window, kWindowBytes);

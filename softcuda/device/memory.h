@@ -82,6 +82,10 @@ class Memory {
   // `first_address`: where device addresses begin, if there is room.
   explicit Memory(Budget &budget, bool own_reservations = false, u64 first_address = kFirstAddress)
       : budget_(budget), own_reservations_(own_reservations), first_address_(first_address) {}
+  // No address of it is used any more. (A program's own memory lives as long as its process.)
+  ~Memory();
+  Memory(const Memory &) = delete;
+  Memory &operator=(const Memory &) = delete;
 
   // Device memory. No value: out of memory.
   std::optional<Allocation> allocate(u32 device, u64 bytes, MemoryKind kind, void *context);

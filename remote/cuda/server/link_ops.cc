@@ -18,10 +18,11 @@ struct LinkInput {
 
 bool read_input(Call &c, LinkInput &out) {
   u32 type = c.in.get<u32>();
+  if (type >= CU_JIT_NUM_INPUT_TYPES) return false;  // no value of the enumeration
   out.type = static_cast<CUjitInputType>(type);
   Result<ByteView> bytes = c.server.code.input(out.type, c.in.get<u64>());
   out.name = c.in.str();
-  if (!get(c.in, out.options) || type >= CU_JIT_NUM_INPUT_TYPES || !bytes) return false;
+  if (!get(c.in, out.options) || !bytes) return false;
   out.bytes = *bytes;
   return true;
 }
