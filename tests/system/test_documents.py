@@ -231,7 +231,7 @@ NEEDS = [
     (r"\b4711\b|\bpgrep\b", [HEAT.format(steps=100000000, report=1000), "until grep -q step heat.log; do sleep 0.1; done"]),
     (r"\bjob-1\.img\b", ["ckpt-dump --leave-running -o job-1.img $(pgrep -x heat)"]),
     (r"\b(heat|monday|tuesday)\.img\b",
-     [HEAT.format(steps=100000, report=1000), "until grep -q step heat.log; do sleep 0.1; done",
+     [HEAT.format(steps=400000, report=1000), "until grep -q step heat.log; do sleep 0.1; done",
       "ckpt-dump --leave-running -o monday.img $(pgrep -x heat)",
       "ckpt-dump --leave-running --parent monday.img -o tuesday.img $(pgrep -x heat)",
       "ckpt-dump -o heat.img $(pgrep -x heat)"]),
