@@ -112,7 +112,7 @@ Result<> OpenClSession::start_proxy() {
   for (UniqueFd *fd : {&client.second, &output_end, &errors_end}) fd->reset();
   CKPT_TRY(RingClient ring, RingClient::greet(std::move(client.first), platforms_));
   control_ = std::move(control.first);
-  proxy_.emplace(std::move(ring), std::move(output), std::move(errors));
+  proxy_.emplace(FarRelay::Proxy{std::move(ring), std::move(output), std::move(errors)});
   report(Note::Greeted, about_devices().blob(platforms_));
   return {};
 }

@@ -124,7 +124,10 @@ class TextReader {
       if (t.is(';')) return add(v, offset(t));
       if (t.is(',')) return fail("one declaration names several variables");
       if (t.is('[')) CKPT_CHECK(dimension());
-      if (t.is('=')) return add(v, initializer(v, offset(t) + 1));
+      if (t.is('=')) {
+        size_t end = initializer(v, offset(t) + 1);
+        return add(v, end);
+      }
       if (t.kind == Token::Word) CKPT_CHECK(qualifier(v, t.text));
     }
   }
