@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Huge pages for the buffers of drivers whose device is the processor. PoCL and rusticl allocate a
-// buffer by posix_memalign(3). With pages of 4 KiB, the first write to 1 GiB takes 0.6 s, nearly
+// Huge pages for the buffers of OpenCL drivers that run on the CPU. PoCL and rusticl allocate
+// buffers with posix_memalign(3). With pages of 4 KiB, the first write to 1 GiB takes 0.6 s, nearly
 // all of it for page faults; with huge pages, 0.16 s (kernel 6.18). A resume or restore writes all
 // buffers.
 //
@@ -17,7 +17,7 @@
 
 namespace {
 
-// Smaller blocks may come from a heap, whose memory other blocks share.
+// Smaller blocks may lie in malloc's heap and share a huge page with other blocks.
 constexpr size_t kLarge = 4u << 20;
 constexpr uintptr_t kPage = 4096;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays, and mipmapped arrays, whose levels are arrays. They are made again on another server as
-// other objects are; what they hold is moved like device memory (contents.cc).
+// Arrays and mipmapped arrays. Each level of a mipmapped array is an array. After a move, they are
+// created again like other objects, and their contents are moved like device memory (contents.cc).
 #pragma once
 
 #include "remote/cuda/array_boxes.h"
