@@ -155,11 +155,11 @@ GraphPointer find(CUgraphExec exec) {
 // the program: the destructors of user objects.
 std::vector<GraphPointer> take_ended(Executables &all) {
   if (capturing()) return {};
-  auto running =
-      std::ranges::partition(all.ending, [](const GraphPointer &g) { return !g->running(); });
+  auto running = std::partition(all.ending.begin(), all.ending.end(),
+                                [](const GraphPointer &g) { return !g->running(); });
   std::vector<GraphPointer> ended(std::make_move_iterator(all.ending.begin()),
-                                  std::make_move_iterator(running.begin()));
-  all.ending.erase(all.ending.begin(), running.begin());
+                                  std::make_move_iterator(running));
+  all.ending.erase(all.ending.begin(), running);
   return ended;
 }
 

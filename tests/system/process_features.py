@@ -189,6 +189,7 @@ FEATURES = {
         "not_dumpable": "`PR_SET_DUMPABLE` 0",
         "setarch": "`personality` (setarch)",
         "taskset": "an affinity (taskset)",
+        "bound": "threads that are bound to processors",
         "niceness": "niceness",
         "batch_policy": "`SCHED_BATCH`",
         "realtime_policy": "`SCHED_FIFO`",
@@ -327,7 +328,7 @@ class Program:
     def try_it(self):
         process = self.start()
         if not self.ready(process):
-            return Outcome("not here", self.result() or "it ended at once")
+            return Outcome("not here", self.result().removeprefix("not here: ") or "it ended at once")
         return self.checkpointed(process)
 
     def checkpointed(self, process):

@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
 
 #include "agent/protocol.h"
 #include "ckpt_config.h"
 #include "tools/dump/own_terminals.h"
 #include "tools/manifest/file_checks.h"
+#include "tools/proc/affinity.h"
 #include "tools/proc/file_writers.h"
 #include "tools/session/session_folder.h"
 
@@ -46,6 +48,25 @@ std::set<std::string> written_files(const DescriptorTable &table) {
 
 bool is_outer_file(const Descriptor &d) {
   return d.kind == Descriptor::Kind::File && !d.deleted && !d.made_by_kernel();
+}
+
+std::vector<pid_t> ns_ids(const std::vector<ThreadIds> &threads) {
+  std::vector<pid_t> ids;
+  for (const ThreadIds &t : threads) ids.push_back(t.ns_id);
+  return ids;
+}
+
+// The threads for which the program has chosen other processors than those of the keeper. All
+// others will have those of ckpt-restore.
+json describe_placements(const std::vector<ThreadIds> &threads, const Affinity &given) {
+  std::map<std::string, std::vector<pid_t>> by_processors;
+  for (const ThreadIds &t : threads)
+    if (Affinity own = Affinity::of(t.id); !own.empty() && own != given)
+      by_processors[own.list()].push_back(t.ns_id);
+  json list = json::array();
+  for (const auto &[processors, ids] : by_processors)
+    list.push_back({{"processors", processors}, {"threads", ids}});
+  return list;
 }
 
 json describe_host() {
@@ -84,16 +105,21 @@ json describe_program(const Target &target, const Criu &criu, const CriuRights &
 }
 
 json describe_processes(const Target &target, const std::set<pid_t> &stopped_before) {
+  const Affinity given = Affinity::of(target.keeper);
   json list = json::array();
-  for (const Process &p : target.processes)
-    list.push_back({{"pid", p.ns_pid()},
-                    {"host_pid", p.pid},
-                    {"command", p.command},
-                    {"threads", ns_threads_of(p.pid)},
-                    {"group", last_or(p.ns_groups, p.group)},
-                    {"session", last_or(p.ns_sessions, p.session)},
-                    {"agent", target.has_agent(p.pid)},
-                    {"stopped", stopped_before.contains(p.pid)}});
+  for (const Process &p : target.processes) {
+    std::vector<ThreadIds> threads = thread_ids_of(p.pid);
+    json &entry = list.emplace_back(json{{"pid", p.ns_pid()},
+                                         {"host_pid", p.pid},
+                                         {"command", p.command},
+                                         {"threads", ns_ids(threads)},
+                                         {"group", last_or(p.ns_groups, p.group)},
+                                         {"session", last_or(p.ns_sessions, p.session)},
+                                         {"agent", target.has_agent(p.pid)},
+                                         {"stopped", stopped_before.contains(p.pid)}});
+    if (json placements = describe_placements(threads, given); !placements.empty())
+      entry["placements"] = std::move(placements);
+  }
   return list;
 }
 

@@ -9,9 +9,20 @@
 #include "tools/dump/unsupported.h"
 
 namespace ckpt::tools {
+namespace {
+
+Result<> refuse_if(const Reasons &reasons) {
+  if (reasons.empty()) return {};
+  return fail_with_hint(fmt::format("the program cannot be checkpointed now:{}", as_list(reasons)),
+                        "the program was not touched and keeps running");
+}
+
+}  // namespace
 
 Result<> Dump::preflight() {
   Reasons reasons;
+  check_first_threads(target_, reasons);
+  CKPT_CHECK(refuse_if(reasons));
   rights_ = rights_to_dump(target_, reasons);
   if (Result<Criu> criu = find_criu()) {
     criu_ = *criu;
@@ -36,9 +47,7 @@ Result<> Dump::preflight() {
   for (Closable &c : closables)
     if (!may_close_.contains(c.pid)) reasons.push_back(std::move(c.why));
   must_close_ = !closables.empty();
-  if (reasons.empty()) return {};
-  return fail_with_hint(fmt::format("the program cannot be checkpointed now:{}", as_list(reasons)),
-                        "the program was not touched and keeps running");
+  return refuse_if(reasons);
 }
 
 Closables Dump::find_closables() const {

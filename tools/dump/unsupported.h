@@ -10,6 +10,10 @@
 
 namespace ckpt::tools {
 
+// Processes whose first thread has ended while others run. CRIU reaches a process through its first
+// thread, and so do all other checks: they cannot be asked about such a process.
+void check_first_threads(const Target &target, Reasons &reasons);
+
 // Kinds of sockets that CRIU cannot dump.
 void check_socket_kinds(const Target &target, Closables &reasons);
 

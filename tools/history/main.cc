@@ -76,6 +76,7 @@ using schedule::SizedCost;
 // What has costs of its own.
 struct Kind {
   std::string devices, storage;
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false report of clang-tidy 14
   auto operator<=>(const Kind &) const = default;
 };
 

@@ -42,6 +42,14 @@ ImageManifest::MemoryFile memory_file_of(const json &j) {
           j.at("extents").get<std::vector<std::pair<u64, u64>>>()};
 }
 
+// A list that cannot be read gives no processors, which is not plausible.
+ImageManifest::Placement placement_of(const json &j) {
+  return {Affinity::parse(j.at("processors").get<std::string>()).value_or(Affinity()),
+          j.at("threads").get<std::vector<pid_t>>()};
+}
+
+bool names_processors(const ImageManifest::Placement &p) { return !p.processors.empty(); }
+
 // Extents in order, within the file; so none of them overflows.
 bool plausible_file(const ImageManifest::MemoryFile &f) {
   u64 end = 0;
@@ -72,8 +80,12 @@ ImageManifest parse_or_throw(const json &j) {
                j.at("owner").at("groups").get<std::vector<gid_t>>()};
   m.processes = each<ImageManifest::ProcessEntry>(j.at("processes"), [](const json &p) {
     return ImageManifest::ProcessEntry{
-        p.at("pid").get<pid_t>(), p.at("group").get<pid_t>(), p.at("session").get<pid_t>(),
-        p.at("threads").get<std::vector<pid_t>>(), p.value("stopped", false)};
+        p.at("pid").get<pid_t>(),
+        p.at("group").get<pid_t>(),
+        p.at("session").get<pid_t>(),
+        p.at("threads").get<std::vector<pid_t>>(),
+        p.value("stopped", false),
+        each<ImageManifest::Placement>(p.value("placements", json::array()), placement_of)};
   });
   m.outcome_pipes =
       each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
@@ -125,7 +137,8 @@ bool plausible(const ImageManifest &m) {
   bool has_root = false;
   for (const auto &p : m.processes) {
     if (!positive(p.pid) || p.group < 0 || p.session < 0 ||
-        !std::all_of(p.threads.begin(), p.threads.end(), positive))
+        !std::ranges::all_of(p.threads, positive) ||
+        !std::ranges::all_of(p.placements, names_processors))
       return false;
     has_root |= p.pid == m.root_pid;
   }

@@ -18,16 +18,22 @@
 #include "common/base/result.h"
 #include "helper/identity.h"
 #include "tools/net/inet_table.h"
+#include "tools/proc/affinity.h"
 
 namespace ckpt::tools {
 
 struct ImageManifest {
+  struct Placement {  // threads that the program has bound to processors
+    Affinity processors;
+    std::vector<pid_t> threads;
+  };
   struct ProcessEntry {
     pid_t pid;
     pid_t group;
     pid_t session;
     std::vector<pid_t> threads;
     bool stopped;  // was stopped before the dump
+    std::vector<Placement> placements;
   };
   struct Requirement {  // of one participant
     u32 agent;

@@ -15,8 +15,7 @@ namespace ckpt::tools {
 
 struct FileId {
   u64 device = 0, inode = 0;
-  // NOLINTNEXTLINE(modernize-use-nullptr): a false report of clang-tidy 14 for defaulted
-  // comparisons
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false report of clang-tidy 14
   auto operator<=>(const FileId &) const = default;
 };
 

@@ -197,17 +197,26 @@ bool all_threads_have_ended(pid_t pid) {
   });
 }
 
+bool only_first_thread_has_ended(const Process &p) {
+  if (p.state != 'Z') return false;
+  std::vector<pid_t> threads = threads_of(p.pid);
+  return std::ranges::any_of(threads, [&p](pid_t tid) {
+    Process t;
+    return parse_stat(slurp(fmt::format("/proc/{}/task/{}/stat", p.pid, tid)), t) && !t.ending;
+  });
+}
+
 std::string thread_name(pid_t pid, pid_t tid) {
   std::string name = slurp(fmt::format("/proc/{}/task/{}/comm", pid, tid));
   return name.substr(0, name.find('\n'));
 }
 
-std::vector<pid_t> ns_threads_of(pid_t pid) {
-  std::vector<pid_t> v;
+std::vector<ThreadIds> thread_ids_of(pid_t pid) {
+  std::vector<ThreadIds> v;
   for (pid_t tid : threads_of(pid)) {
     Process t;
     parse_status(slurp(fmt::format("/proc/{}/task/{}/status", pid, tid)), t);
-    v.push_back(t.ns_pids.empty() ? tid : t.ns_pids.back());
+    v.push_back({tid, t.ns_pids.empty() ? tid : t.ns_pids.back()});
   }
   return v;
 }

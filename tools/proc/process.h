@@ -65,8 +65,16 @@ std::string thread_name(pid_t pid, pid_t tid);
 // True for a process that has ended and was not reaped. The state 'Z' alone may be that of its
 // first thread, while others go on.
 bool all_threads_have_ended(pid_t pid);
-// The IDs of the same threads in their own PID namespace. CRIU needs these free at a restore.
-std::vector<pid_t> ns_threads_of(pid_t pid);
+// True if the first thread of the process has ended while others go on. Little of /proc/PID can
+// then be read. False while the whole process ends.
+bool only_first_thread_has_ended(const Process &p);
+// The same threads, also with their IDs in their own PID namespace. CRIU needs these free at a
+// restore.
+struct ThreadIds {
+  pid_t id;
+  pid_t ns_id;
+};
+std::vector<ThreadIds> thread_ids_of(pid_t pid);
 
 // True if the leader of our session is outside of our PID namespace, as after `unshare --pid` or in
 // a container that was entered. getsid(2) then returns 0, and CRIU cannot dump a program in such a

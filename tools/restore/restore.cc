@@ -19,6 +19,7 @@
 #include "tools/history/history.h"
 #include "tools/json_text.h"
 #include "tools/proc/process.h"
+#include "tools/restore/affinity.h"
 #include "tools/restore/grown_files.h"
 #include "tools/restore/image_edits.h"
 #include "tools/restore/job_restore.h"
@@ -283,6 +284,7 @@ std::set<pid_t> Restore::stopped_before() const {
 }
 
 Result<> Restore::hand_to_keeper() {
+  restore_affinities(root_, plan_.manifest);
   // ckpt-helper's stem continues no process. It checks the program after this acknowledgement, and
   // must not find it stopped.
   if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());

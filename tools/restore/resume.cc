@@ -118,7 +118,7 @@ Result<> check_container(const Target &target, const ResumeOptions &o) {
 }
 
 // A program that ran until it was to be moved runs on with the devices that it had.
-Failure go_back(const Target &target, Error why) {
+Failure go_back(const Target &target, const Error &why) {
   Result<> back;
   Result<std::vector<SuspendedAgent>> all = suspended_agents(target);
   if (!all) back = Failure(all.error());

@@ -99,6 +99,8 @@ Result<> sleep_unless_cancelled(const Check &check_cancelled) {
   return check_cancelled ? check_cancelled() : Result<>();
 }
 
+bool has_ended(const Process &p) { return p.state == 'Z' && !only_first_thread_has_ended(p); }
+
 // False if an ancestor of the process has ended since the table was read. Its keeper may be among
 // those, and the process itself: all of a program ends at once when it is dumped.
 bool still_has_ancestors(const ProcessTable &table, pid_t pid) {
@@ -117,7 +119,7 @@ Result<> wait_for_keeper(pid_t pid, Target &t, const Check &check_cancelled) {
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
     const Process *p = table.find(pid);
-    if (!p || p->state == 'Z') return fail("process {} has ended", pid);
+    if (!p || has_ended(*p)) return fail("process {} has ended", pid);
     pid_t starting = 0;
     if (find_keeper(table, pid, t, starting)) return {};
     if (starting == 0 && still_has_ancestors(table, pid))
@@ -223,7 +225,7 @@ Result<> find_members(Target &t, const Check &check_cancelled) {
   for (auto end = steady_clock::now() + kOtherDumpTimeout; steady_clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
     find_processes(table, t);
-    if (!table.find(t.keeper) || t.processes.empty() || t.processes.front().state == 'Z')
+    if (!table.find(t.keeper) || t.processes.empty() || has_ended(t.processes.front()))
       return program_has_ended(t);
     CKPT_CHECK(check_owners(table, t));
     busy = find_agents(t);

@@ -18,7 +18,8 @@ inline constexpr size_t kMaxInlineWrite = 4096;
 
 class Payload {
  public:
-  Payload() {}  // leaves the bytes as they are
+  // Leaves the bytes as they are; "= default" would set them to zero in `Payload p{}`.
+  Payload() {}  // NOLINT(modernize-use-equals-default)
   Payload(const Payload &) = delete;
 
   template <class T>

@@ -29,14 +29,14 @@ void advise(void *block, size_t bytes) {
 
 }  // namespace
 
-extern "C" [[gnu::visibility("default")]] int posix_memalign(void **out, size_t alignment,
-                                                             size_t bytes) noexcept {
+extern "C" [[gnu::visibility("default")]] int posix_memalign(void **memptr, size_t alignment,
+                                                             size_t size) noexcept {
   if (alignment % sizeof(void *) != 0 || !std::has_single_bit(alignment)) return EINVAL;
   int before = errno;
-  void *block = ::memalign(alignment, bytes);
+  void *block = ::memalign(alignment, size);
   errno = before;  // POSIX: it is not set
   if (!block) return ENOMEM;
-  if (bytes >= kLarge) advise(block, bytes);
-  *out = block;
+  if (size >= kLarge) advise(block, size);
+  *memptr = block;
   return 0;
 }

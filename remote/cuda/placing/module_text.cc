@@ -125,7 +125,7 @@ class TextReader {
       if (t.is(',')) return fail("one declaration names several variables");
       if (t.is('[')) CKPT_CHECK(dimension());
       if (t.is('=')) {
-        size_t end = initializer(v, offset(t) + 1);
+        CKPT_TRY(size_t end, initializer(v, offset(t) + 1));
         return add(v, end);
       }
       if (t.kind == Token::Word) CKPT_CHECK(qualifier(v, t.text));
@@ -148,12 +148,13 @@ class TextReader {
   }
 
   // Returns the offset of the ';'. The number of values is the size of an array without one.
-  size_t initializer(DeclaredVariable &v, size_t begin) {
+  Result<size_t> initializer(DeclaredVariable &v, size_t begin) {
     u64 values = 1;
     Token t = lexer_.next();
     for (; t.kind != Token::End && !t.is(';'); t = lexer_.next())
       if (t.is(',')) ++values;
-    size_t end = t.kind == Token::End ? text_.size() : offset(t);
+    if (t.kind == Token::End) return fail("the variable {} has no end", v.name);
+    size_t end = offset(t);
     v.initial = text_.substr(begin, end - begin);
     if (std::exchange(open_, false)) count_ *= values;
     return end;

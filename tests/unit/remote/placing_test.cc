@@ -110,6 +110,12 @@ TEST_CASE("initial values are bytes in the order of the device") {
   }
 }
 
+TEST_CASE("a declaration without an end is an error") {
+  for (const char *cut :
+       {".global .u32 x", ".global .u32 x = 1", ".global .u32 x[] = {1, 2", ".global"})
+    CHECK(!read_module(std::string(kHeader) + cut));
+}
+
 TEST_CASE("instructions name addresses instead of variables") {
   std::string out = placed(kHeader +
                            ".visible .global .align 4 .u32 sum;\n"

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -186,9 +187,9 @@ TEST_CASE("shared device memory keeps its contents and addresses, and is the imp
     return *memory.allocate(0, bytes, MemoryKind::Device, nullptr);
   };
   Allocation small = allocate(1000), neighbour = allocate(1000), large = allocate(3 << 20);
-  std::strcpy(memory.host(small.base, 10), "small");
-  std::strcpy(memory.host(neighbour.base, 10), "next");
-  std::strcpy(memory.host(large.base + (2 << 20), 10), "large");
+  std::snprintf(memory.host(small.base, 10), 10, "small");
+  std::snprintf(memory.host(neighbour.base, 10), 10, "next");
+  std::snprintf(memory.host(large.base + (2 << 20), 10), 10, "large");
   for (const Allocation &a : {large, small, neighbour}) {
     u64 used = budget.used;
     auto shared = memory.share(a.base);
@@ -203,7 +204,7 @@ TEST_CASE("shared device memory keeps its contents and addresses, and is the imp
     CHECK(budget.used == used);
     CHECK(mapped->bytes == a.bytes);
     CHECK(importer.find(mapped->base - 1) == std::nullopt);
-    std::strcpy(importer.host(mapped->base + 512, 10), "written");
+    std::snprintf(importer.host(mapped->base + 512, 10), 10, "written");
     CHECK(std::string(memory.host(a.base + 512, 10)) == "written");
     CHECK(importer.release(mapped->base, MemoryKind::Imported));
     CHECK(importer.find(mapped->base) == std::nullopt);
@@ -220,7 +221,7 @@ TEST_CASE("shared device memory keeps its contents and addresses, and is the imp
   std::optional<Allocation> mapped =
       importer.import(shared->first.get(), shared->second, 0, nullptr);
   REQUIRE(mapped);
-  std::strcpy(importer.host(mapped->base, 10), "fresh");
+  std::snprintf(importer.host(mapped->base, 10), 10, "fresh");
   CHECK(std::string(memory.host(fresh.base, 10)) == "fresh");
   for (const Allocation &a : {fresh, neighbour}) CHECK(memory.release(a.base, MemoryKind::Device));
   CHECK(released.back() == neighbour.id);
@@ -238,7 +239,7 @@ TEST_CASE("memory of another process is mapped only if it is what it should be")
   UniqueFd loose(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(ftruncate(loose.get(), 2 * kGranuleBytes) == 0);
   const SharedPart good{2 * kGranuleBytes, kGranuleBytes, 1000, 1024};
-  auto fails = [&](std::function<void(SharedPart &)> change, int fd) {
+  auto fails = [&](const std::function<void(SharedPart &)> &change, int fd) {
     SharedPart part = good;
     change(part);
     return !memory.import(fd, part, 0, nullptr);

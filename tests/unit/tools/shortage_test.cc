@@ -74,5 +74,8 @@ TEST_CASE("a shortage in another thread") {
 
 TEST_CASE("a fault of the tool is no shortage") {
   End e = end_of_tool([] { std::thread([] { throw std::out_of_range("index"); }).join(); });
+  CHECK_FALSE(is_shortage(e));
+#if !defined(__SANITIZE_THREAD__)  // its runtime catches the signal
   CHECK(WIFSIGNALED(e.status));
+#endif
 }

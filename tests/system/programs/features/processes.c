@@ -346,6 +346,34 @@ static void taskset(void) {
   checkpoint_here();
   CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1 && CPU_ISSET(0, &set));
 }
+// As OpenMP's runtimes do: each thread on a processor of its own, the first one anywhere.
+static pthread_barrier_t bound_threads;
+static void *bound_thread(void *processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET((int)(intptr_t)processor, &set);
+  int ok = pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
+  pthread_barrier_wait(&bound_threads);
+  pthread_barrier_wait(&bound_threads);
+  ok = ok && pthread_getaffinity_np(pthread_self(), sizeof set, &set) == 0;
+  return (void *)(intptr_t)(ok && CPU_COUNT(&set) == 1 && CPU_ISSET((int)(intptr_t)processor, &set));
+}
+static void bound(void) {
+  NEED(sysconf(_SC_NPROCESSORS_ONLN) >= 2);
+  cpu_set_t before, after;
+  CHECK(sched_getaffinity(0, sizeof before, &before) == 0);
+  pthread_t threads[4];
+  pthread_barrier_init(&bound_threads, NULL, 5);
+  for (intptr_t i = 0; i < 4; i++) NEED(pthread_create(&threads[i], NULL, bound_thread, (void *)(i % 2)) == 0);
+  pthread_barrier_wait(&bound_threads);
+  checkpoint_here();
+  pthread_barrier_wait(&bound_threads);
+  for (int i = 0; i < 4; i++) {
+    void *ok;
+    CHECK(pthread_join(threads[i], &ok) == 0 && ok);
+  }
+  CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&before, &after));
+}
 static void niceness(void) {
   CHECK(setpriority(PRIO_PROCESS, 0, 5) == 0);
   checkpoint_here();
@@ -410,6 +438,6 @@ FEATURES({"threads", threads}, {"threads_1000", threads_1000}, {"thread_names", 
          {"data_limit", data_limit}, {"cpu_limit", cpu_limit}, {"seccomp_filter", seccomp_filter},
          {"landlock", landlock}, {"bounding_set", bounding_set}, {"other_user", other_user},
          {"no_new_privileges", no_new_privileges}, {"not_dumpable", not_dumpable}, {"setarch", setarch},
-         {"taskset", taskset}, {"niceness", niceness}, {"batch_policy", batch_policy},
+         {"taskset", taskset}, {"bound", bound}, {"niceness", niceness}, {"batch_policy", batch_policy},
          {"realtime_policy", realtime_policy}, {"file_mask", file_mask}, {"root_folder", root_folder},
          {"floating_point", floating_point}, {"monotonic_clock", monotonic_clock}, {"oom_score", oom_score})
