@@ -29,17 +29,24 @@ bool is_reference(const ModuleText &m, std::string_view name) {
   return false;
 }
 
-// Each instruction with a handle has one that was looked up.
+// Each instruction with a handle has one that was looked up. A statement ends with a semicolon, or
+// with the colon of a label; braces and lines for debuggers may stand between statements.
 void check_handles(std::string_view body, const ModuleText &m) {
   fatbin::PtxLexer lexer(body);
   HandleUse use;
+  size_t brackets = 0;
+  bool begins = true;
   for (fatbin::Token t = lexer.next(); t.kind != fatbin::Token::End; t = lexer.next()) {
-    if (t.is(".loc") || t.is(".file")) {
+    if (begins && (t.is('{') || t.is('}'))) continue;
+    if (begins && (t.is(".loc") || t.is(".file"))) {
       (void)lexer.line();
       continue;
     }
     if (use.is_operand(t) && t.text != "%ckpt_place_h" && !is_reference(m, t.text)) std::abort();
-    if (t.is(';')) use = {};
+    if (t.is('[')) ++brackets;
+    if (t.is(']') && brackets > 0) --brackets;
+    begins = t.is(';') || (t.is(':') && brackets == 0);
+    if (begins) use = {}, brackets = 0;
   }
 }
 
