@@ -29,11 +29,12 @@ LogFile={folder}/slurmdbd.log
 class Accounting:
     """lines()            what slurm.conf needs
     start(start, env)  the daemons, by start(name, command…)
-    add_user(name, more…)  an account of this user's, with further words of sacctmgr"""
+    add_user(name, more…)  an account of this user's, with further words of sacctmgr
+    close()            when the daemons have ended"""
 
     def __init__(self, folder, prefix=None):
         """prefix: that of the Slurm (slurm.py)."""
-        self.folder, self.prefix = folder, prefix
+        self.folder, self.prefix, self.added = folder, prefix, False
         with socket.create_server(("127.0.0.1", 0)) as s:
             self.port = s.getsockname()[1]
 
@@ -42,6 +43,11 @@ class Accounting:
                 f"AccountingStoragePort={self.port}", f"AccountingStoragePass={self.folder}/munge.sock"]
 
     def start(self, start, env):
+        # slurmdbd looks for its own address by AI_ADDRCONFIG, which leaves out the loopback interface's. The namespace
+        # of a test has no other, and Open MPI needs it to be without.
+        shown = subprocess.run(["ip", "-o", "address", "show", "scope", "global"], capture_output=True, text=True).stdout
+        self.added = not shown
+        self._address("add")
         database = self.folder / "database"
         database.mkdir(mode=0o700)
         own = [f"--datadir={database}/data", f"--socket={database}/socket", "--user=root"]
@@ -62,6 +68,13 @@ class Accounting:
 
     def add_user(self, name, *more):
         self._change("add", "user", name, "account=test", "cluster=ckpt", *more)
+
+    def close(self):
+        self._address("del")
+
+    def _address(self, change):
+        if self.added:
+            subprocess.run(["ip", "address", change, "192.0.2.1/32", "dev", "lo"], check=True)
 
     def _ask(self, *words):
         return subprocess.run(["sacctmgr", *words], env=self.env, capture_output=True, text=True)

@@ -127,7 +127,11 @@ class Slurm:
             (self.folder / name).mkdir(mode=0o755)
         os.chown(self.jobs, self.user.pw_uid, self.user.pw_gid)
         self.daemons = {}
-        self._start_daemons()
+        try:
+            self._start_daemons()
+        except BaseException:
+            self._end_daemons()
+            raise
 
     def _plugin(self):
         """It fits the version whose header it was compiled with."""
@@ -237,6 +241,9 @@ class Slurm:
         subprocess.run(["scancel", "--state=RUNNING", "--signal=KILL", "--full", f"--user={self.user.pw_name}"], env=self.env,
                        capture_output=True)
         wait_for(lambda: not subprocess.run(["squeue", "-h"], env=self.env, capture_output=True, text=True).stdout, "the end of all jobs")
+        self._end_daemons()
+
+    def _end_daemons(self):
         for daemon in reversed(self.daemons.values()):
             daemon.terminate()
         for daemon in self.daemons.values():
@@ -244,6 +251,8 @@ class Slurm:
                 daemon.wait(20)
             except subprocess.TimeoutExpired:
                 daemon.kill()
+        if self.accounting:
+            self.accounting.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

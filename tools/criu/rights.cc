@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/criu/rights.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 
 #include "common/ipc/unix_socket.h"
@@ -26,17 +24,6 @@ void check_root(Reasons &reasons) {
     reasons.push_back(fmt::format(
         "root lacks {} here: give it to this container, or run this command outside of it",
         helper::names_of(missing)));
-}
-
-// CRIU reads the limits of each process. Those of a process with another user need SYS_RESOURCE,
-// which containers often lack. prlimit(2) asks the same question.
-void check_limits_readable(const Target &target, Reasons &reasons) {
-  for (const Process &p : target.processes)
-    if (rlimit limit{}; ::prlimit(p.pid, RLIMIT_CORE, nullptr, &limit) < 0 && errno == EPERM)
-      reasons.push_back(fmt::format(
-          "{} has another user, and root lacks SYS_RESOURCE here, with which CRIU reads its "
-          "limits: give it to this container, or run this command outside of it",
-          name_of(p)));
 }
 
 bool helper_listens() { return connect_unix(helper_socket()).has_value(); }
@@ -107,11 +94,8 @@ CriuRights rights_to_dump(const Target &target, Reasons &reasons) {
   std::optional<helper::Identity> owner = owner_of(target);
   if (owner) rights.user = *owner;
   if (::geteuid() == 0) {
+    if (user_served(target)) rights.way = Way::ForUser;
     check_root(reasons);
-    if (user_served(target))
-      rights.way = Way::ForUser;
-    else
-      check_limits_readable(target, reasons);
     return rights;
   }
   rights.way = way_of_user(!target.own_pid_namespace, reasons);
