@@ -43,8 +43,8 @@ class Accounting:
                 f"AccountingStoragePort={self.port}", f"AccountingStoragePass={self.folder}/munge.sock"]
 
     def start(self, start, env):
-        # slurmdbd looks for its own address by AI_ADDRCONFIG, which leaves out the loopback interface's. The namespace
-        # of a test has no other, and Open MPI needs it to be without.
+        # slurmdbd looks for its own address with AI_ADDRCONFIG, which ignores the addresses of the loopback interface.
+        # The network namespace of a test has no others. It cannot keep one, because Open MPI then finds no interface.
         shown = subprocess.run(["ip", "-o", "address", "show", "scope", "global"], capture_output=True, text=True).stdout
         self.added = not shown
         self._address("add")

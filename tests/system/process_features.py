@@ -157,7 +157,7 @@ FEATURES = {
         "threads": "8 threads",
         "threads_1000": "1,000 threads",
         "thread_names": "names of threads",
-        "leader_ended": "a first thread that has ended",
+        "leader_ended": "a main thread that has ended",
         "processes_200": "200 processes",
         "zombie": "a zombie",
         "session": "a session of its own in a child",

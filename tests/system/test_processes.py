@@ -16,7 +16,7 @@ PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "PROCESSES.md"
 SAMPLE = {"files/proc_status", "files/sys_file", "files/hard_link", "files/file_size_limit", "files/flock",
           "memory/reserved", "memory/mapped_hard_link", "memory/secret_memory", "memory/posix_shm_changed", "descriptors/timerfd_expired",
           "descriptors/eventfd_semaphore", "sockets/pipe_in_flight", "terminals/own_pair", "terminals/outer_and_own",
-          "processes/zombie", "processes/queued_signals", "ipc/named_semaphore", "namespaces/user",
+          "processes/zombie", "processes/queued_signals", "processes/bound", "processes/leader_ended", "ipc/named_semaphore", "namespaces/user",
           "programs/mp_spawn", "programs/script", "programs/tail"}
 
 

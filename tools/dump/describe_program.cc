@@ -58,7 +58,7 @@ std::vector<pid_t> ns_ids(const std::vector<ThreadIds> &threads) {
 
 // The threads for which the program has chosen other processors than those of the keeper. All
 // others will have those of ckpt-restore.
-json describe_placements(const std::vector<ThreadIds> &threads, const Affinity &given) {
+json describe_affinities(const std::vector<ThreadIds> &threads, const Affinity &given) {
   std::map<std::string, std::vector<pid_t>> by_processors;
   for (const ThreadIds &t : threads)
     if (Affinity own = Affinity::of(t.id); !own.empty() && own != given)
@@ -117,8 +117,8 @@ json describe_processes(const Target &target, const std::set<pid_t> &stopped_bef
                                          {"session", last_or(p.ns_sessions, p.session)},
                                          {"agent", target.has_agent(p.pid)},
                                          {"stopped", stopped_before.contains(p.pid)}});
-    if (json placements = describe_placements(threads, given); !placements.empty())
-      entry["placements"] = std::move(placements);
+    if (json affinities = describe_affinities(threads, given); !affinities.empty())
+      entry["affinities"] = std::move(affinities);
   }
   return list;
 }

@@ -21,7 +21,7 @@ Result<> refuse_if(const Reasons &reasons) {
 
 Result<> Dump::preflight() {
   Reasons reasons;
-  check_first_threads(target_, reasons);
+  check_main_threads(target_, reasons);
   CKPT_CHECK(refuse_if(reasons));
   rights_ = rights_to_dump(target_, reasons);
   if (Result<Criu> criu = find_criu()) {

@@ -105,12 +105,13 @@ void check_mpi_rank(const Target &target, Reasons &reasons) {
 
 }  // namespace
 
-void check_first_threads(const Target &target, Reasons &reasons) {
+void check_main_threads(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes)
-    if (only_first_thread_has_ended(p))
-      reasons.push_back(name_of(p) +
-                        "'s first thread has ended while others run, which CRIU cannot checkpoint: "
-                        "let main() wait for the other threads, instead of pthread_exit");
+    if (only_main_thread_has_ended(p))
+      reasons.push_back(
+          name_of(p) +
+          ": the main thread has ended while others run, which CRIU cannot checkpoint: "
+          "let main() wait for the other threads, instead of pthread_exit");
 }
 
 void check_socket_kinds(const Target &target, Closables &reasons) {

@@ -10,9 +10,9 @@
 
 namespace ckpt::tools {
 
-// Processes whose first thread has ended while others run. CRIU reaches a process through its first
-// thread, and so do all other checks: they cannot be asked about such a process.
-void check_first_threads(const Target &target, Reasons &reasons);
+// Main threads that have ended while others run. CRIU and all other checks read a process through
+// its main thread, so this check comes first, and its refusal is the only one.
+void check_main_threads(const Target &target, Reasons &reasons);
 
 // Kinds of sockets that CRIU cannot dump.
 void check_socket_kinds(const Target &target, Closables &reasons);

@@ -43,12 +43,12 @@ ImageManifest::MemoryFile memory_file_of(const json &j) {
 }
 
 // A list that cannot be read gives no processors, which is not plausible.
-ImageManifest::Placement placement_of(const json &j) {
+ImageManifest::ThreadAffinity affinity_of(const json &j) {
   return {Affinity::parse(j.at("processors").get<std::string>()).value_or(Affinity()),
           j.at("threads").get<std::vector<pid_t>>()};
 }
 
-bool names_processors(const ImageManifest::Placement &p) { return !p.processors.empty(); }
+bool names_processors(const ImageManifest::ThreadAffinity &p) { return !p.processors.empty(); }
 
 // Extents in order, within the file; so none of them overflows.
 bool plausible_file(const ImageManifest::MemoryFile &f) {
@@ -85,7 +85,7 @@ ImageManifest parse_or_throw(const json &j) {
         p.at("session").get<pid_t>(),
         p.at("threads").get<std::vector<pid_t>>(),
         p.value("stopped", false),
-        each<ImageManifest::Placement>(p.value("placements", json::array()), placement_of)};
+        each<ImageManifest::ThreadAffinity>(p.value("affinities", json::array()), affinity_of)};
   });
   m.outcome_pipes =
       each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
@@ -138,7 +138,7 @@ bool plausible(const ImageManifest &m) {
   for (const auto &p : m.processes) {
     if (!positive(p.pid) || p.group < 0 || p.session < 0 ||
         !std::ranges::all_of(p.threads, positive) ||
-        !std::ranges::all_of(p.placements, names_processors))
+        !std::ranges::all_of(p.affinities, names_processors))
       return false;
     has_root |= p.pid == m.root_pid;
   }

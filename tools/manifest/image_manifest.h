@@ -23,7 +23,7 @@
 namespace ckpt::tools {
 
 struct ImageManifest {
-  struct Placement {  // threads that the program has bound to processors
+  struct ThreadAffinity {  // threads that the program has bound to processors
     Affinity processors;
     std::vector<pid_t> threads;
   };
@@ -33,7 +33,7 @@ struct ImageManifest {
     pid_t session;
     std::vector<pid_t> threads;
     bool stopped;  // was stopped before the dump
-    std::vector<Placement> placements;
+    std::vector<ThreadAffinity> affinities;
   };
   struct Requirement {  // of one participant
     u32 agent;

@@ -197,7 +197,7 @@ bool all_threads_have_ended(pid_t pid) {
   });
 }
 
-bool only_first_thread_has_ended(const Process &p) {
+bool only_main_thread_has_ended(const Process &p) {
   if (p.state != 'Z') return false;
   std::vector<pid_t> threads = threads_of(p.pid);
   return std::ranges::any_of(threads, [&p](pid_t tid) {

@@ -63,11 +63,11 @@ u64 namespace_of(pid_t pid, const char *name);
 std::vector<pid_t> threads_of(pid_t pid);
 std::string thread_name(pid_t pid, pid_t tid);
 // True for a process that has ended and was not reaped. The state 'Z' alone may be that of its
-// first thread, while others go on.
+// main thread, while others go on.
 bool all_threads_have_ended(pid_t pid);
-// True if the first thread of the process has ended while others go on. Little of /proc/PID can
+// True if the main thread of the process has ended while others go on. Little of /proc/PID can
 // then be read. False while the whole process ends.
-bool only_first_thread_has_ended(const Process &p);
+bool only_main_thread_has_ended(const Process &p);
 // The same threads, also with their IDs in their own PID namespace. CRIU needs these free at a
 // restore.
 struct ThreadIds {

@@ -12,9 +12,9 @@ namespace {
 // By the ID of a thread in its own PID namespace.
 using ByThread = std::map<pid_t, const Affinity *>;
 
-ByThread by_thread(const std::vector<ImageManifest::Placement> &placements) {
+ByThread by_thread(const std::vector<ImageManifest::ThreadAffinity> &affinities) {
   ByThread all;
-  for (const ImageManifest::Placement &p : placements)
+  for (const ImageManifest::ThreadAffinity &p : affinities)
     for (pid_t thread : p.threads) all[thread] = &p.processors;
   return all;
 }
@@ -35,7 +35,7 @@ void bind_threads(const Process &p, const ByThread &chosen) {
 void restore_affinities(pid_t root, const ImageManifest &manifest) {
   std::map<pid_t, ByThread> chosen;
   for (const ImageManifest::ProcessEntry &p : manifest.processes)
-    if (!p.placements.empty()) chosen[p.pid] = by_thread(p.placements);
+    if (!p.affinities.empty()) chosen[p.pid] = by_thread(p.affinities);
   if (chosen.empty()) return;
   for (const Process &p : ProcessTable::read().tree(root))
     if (auto it = chosen.find(p.ns_pid()); it != chosen.end()) bind_threads(p, it->second);

@@ -99,7 +99,7 @@ Result<> sleep_unless_cancelled(const Check &check_cancelled) {
   return check_cancelled ? check_cancelled() : Result<>();
 }
 
-bool has_ended(const Process &p) { return p.state == 'Z' && !only_first_thread_has_ended(p); }
+bool has_ended(const Process &p) { return p.state == 'Z' && !only_main_thread_has_ended(p); }
 
 // False if an ancestor of the process has ended since the table was read. Its keeper may be among
 // those, and the process itself: all of a program ends at once when it is dumped.
@@ -107,7 +107,7 @@ bool still_has_ancestors(const ProcessTable &table, pid_t pid) {
   for (const Process *p = table.find(pid); p; p = table.find(p->parent)) {
     Result<Process> now = read_process(p->pid);
     if (!now || now->start_ticks != p->start_ticks || now->parent != p->parent) return false;
-    // An ancestor remains 'Z', and keeps its children, if only its first thread has ended.
+    // An ancestor remains 'Z', and keeps its children, if only its main thread has ended.
     if (now->ending && (p->pid == pid || now->state != 'Z')) return false;
   }
   return true;
