@@ -339,7 +339,7 @@ def test_restore_after_a_killed_criu_has_left_a_process(ckpt):
     clean(ckpt)
 
 
-# Waits for the first thread alone, as CRIU 4.2 does at some moments: wait4(2) then never returns.
+# Waits for the main thread alone, as CRIU 4.2 does at some moments: wait4(2) then never returns.
 HANGING_TRACER = """exec /usr/bin/python3 -c 'import ctypes, os, signal, sys
 PTRACE_SEIZE, target = 0x4206, int(sys.argv[1])
 ptrace = ctypes.CDLL(None).ptrace

@@ -116,7 +116,7 @@ bool is_traced_by_group(const Target &target, pid_t group) {
   });
 }
 
-// CRIU 4.2 may wait for such a process forever: wait4(2) returns the first thread only after the
+// CRIU 4.2 may wait for such a process forever: wait4(2) returns the main thread only after the
 // others, which CRIU has not waited for.
 bool tracee_has_died(const Target &target) {
   return std::ranges::any_of(target.processes, [](const Process &p) {

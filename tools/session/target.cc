@@ -248,7 +248,7 @@ u64 Target::smallest_file_size_limit() const {
   return smallest;
 }
 
-// The first thread does not count: a child that was forked from the agent's thread inherits the
+// The main thread does not count: a child that was forked from the agent's thread inherits the
 // thread's name, but has no agent.
 bool runs_agent(pid_t pid) {
   std::vector<pid_t> threads = threads_of(pid);
