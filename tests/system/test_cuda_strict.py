@@ -246,6 +246,17 @@ def test_reservations_beyond_the_machines_memory_are_restored(cuda):  # noqa: F8
 
 # ---- addresses that the driver gives up and takes back
 
+def suspend_once_or_again(cuda, job, may_refuse):
+    """Without placeholders, a mapping that the program makes at the wrong moment lies where the driver wants its device
+    back. The suspend is then refused by name and undone, and a later one works."""
+    for _ in range(5):
+        r = cuda.suspend(job)
+        if r.returncode == 0:
+            return
+        assert may_refuse and "the program has mapped memory at" in r.stdout, r.stdout
+    pytest.fail(f"refused five times: {r.stdout}")
+
+
 @pytest.mark.parametrize("placeholders", [False, True], ids=["holes", "placeholders"])
 @pytest.mark.parametrize("suspends, dumps", [(6, 2), pytest.param(100, 20, marks=pytest.mark.full)])
 def test_mappings_of_the_program_keep_their_contents(cuda, suspends, dumps, placeholders):  # noqa: F811
@@ -254,7 +265,7 @@ def test_mappings_of_the_program_keep_their_contents(cuda, suspends, dumps, plac
     job = cuda.start(source="mapping.cu", paused=False)
     job.wait_lines(1)
     for _ in range(suspends):
-        assert cuda.suspend(job).returncode == 0
+        suspend_once_or_again(cuda, job, may_refuse=not placeholders)
         time.sleep(0.05)  # the threads map memory meanwhile
         r = cuda.resume(job)
         assert r.returncode == 0, r.stderr
