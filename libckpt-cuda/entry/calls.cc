@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/base/log.h"
-#include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/served.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -22,7 +22,7 @@ RefusedEntries &refused_entries() {
 
 }  // namespace
 
-bool free_kept_memory() { return memory().drop_kept(); }
+bool free_kept_memory() { return drop_kept_memory(); }
 
 CUresult refuse(Id id, const char *reason) {
   std::lock_guard lock(refused_entries().mutex);

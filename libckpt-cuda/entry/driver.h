@@ -25,6 +25,11 @@ namespace ckpt::cuda {
   X(cuDeviceTotalMem_v2, PFN_cuDeviceTotalMem_v3020)                         \
   X(cuDevicePrimaryCtxGetState, PFN_cuDevicePrimaryCtxGetState_v7000)        \
   X(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000)                              \
+  X(cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000)            \
+  X(cuDevicePrimaryCtxRelease_v2, PFN_cuDevicePrimaryCtxRelease_v11000)      \
+  X(cuDeviceGetMemPool, PFN_cuDeviceGetMemPool_v11020)                       \
+  X(cuDeviceGetDefaultMemPool, PFN_cuDeviceGetDefaultMemPool_v11020)         \
+  X(cuStreamGetCtx, PFN_cuStreamGetCtx_v9020)                                \
   X(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000)                                \
   X(cuCtxPushCurrent_v2, PFN_cuCtxPushCurrent_v4000)                         \
   X(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000)                           \

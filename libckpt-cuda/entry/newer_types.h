@@ -36,6 +36,9 @@ using CUlogicalEndpointId = cuuint32_t;
 using CUlogicalEndpointIpcHandleType = unsigned int;  // an enum
 using CUlogicalEndpointProp = struct CUlogicalEndpointProp_st;
 using CUgraphRecaptureCallback = void (*)();
+using PFN_cuLogicalEndpointBindMem_v13030 = CUresult (*)(CUlogicalEndpointId, CUdevice, cuuint64_t,
+                                                         CUmemGenericAllocationHandle, cuuint64_t,
+                                                         cuuint64_t, unsigned long long);
 using PFN_cuLogicalEndpointCreate_v13030 = CUresult (*)(CUlogicalEndpointId,
                                                         const CUlogicalEndpointProp *);
 using PFN_cuLogicalEndpointImport_v13030 = CUresult (*)(CUlogicalEndpointId, const void *,

@@ -5,7 +5,8 @@
 #include <unordered_map>
 
 #include "libckpt-cuda/lifecycle/transfer.h"
-#include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/reachable.h"
+#include "libckpt-cuda/memory/served.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -77,21 +78,21 @@ Result<Contents> region_of(const agent::Source::Piece &piece, const Regions &reg
 
 }  // namespace
 
-u64 contents_bytes() {
-  u64 bytes = 0;
-  for (const Contents &c : memory().contents()) bytes += rounded_up(c.bytes, agent::kRegionAlign);
-  return bytes;
-}
+u64 contents_bytes() { return bytes_to_save(agent::kRegionAlign); }
 
 Result<> save_contents(agent::Sink &sink) {
+  Reachable reachable;
+  CKPT_TRY(std::vector<Contents> all, reachable.contents());
   Saver saver(sink);
-  for (const Contents &c : memory().contents()) CKPT_CHECK(saver.save(c));
+  for (const Contents &c : all) CKPT_CHECK(saver.save(c));
   return saver.finish();
 }
 
 Result<> load_contents(agent::Source &source) {
+  Reachable reachable;
+  CKPT_TRY(std::vector<Contents> all, reachable.contents());
   Regions regions;
-  for (Contents &c : memory().contents()) regions.emplace(c.region, c);
+  for (Contents &c : all) regions.emplace(c.region, c);
   PinnedStaging staging(source.slot_count(), source.slot_bytes());
   Transfer transfer;
   agent::Source::Piece piece;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies the contents of cuMemAlloc's memory to the staging memory of a tool, and back.
+// Copies the contents of the memory that we serve to the staging memory of a tool, and back.
 #pragma once
 
 #include "agent/participant/participant.h"

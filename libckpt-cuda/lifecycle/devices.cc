@@ -8,7 +8,7 @@
 #include "driver-checkpoint/uuid.h"
 #include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
-#include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/served.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -49,7 +49,7 @@ Devices read_devices() {
   Devices d{visible_devices(), node_gpus()};
   for (const GpuMemory &m : gpu_memory())
     for (DeviceInfo &info : d.visible)
-      if (u64 ours = memory().block_bytes(info.number); info.uuid == m.uuid && m.own_bytes > ours)
+      if (u64 ours = served_bytes(info.number); info.uuid == m.uuid && m.own_bytes > ours)
         info.driver_bytes = m.own_bytes - ours;
   driver().cuDriverGetVersion(&d.driver_version);
   return d;
@@ -58,7 +58,7 @@ Devices read_devices() {
 Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMap &map) {
   std::vector<GpuMemory> gpus = gpu_memory();
   for (const DeviceInfo &d : before) {
-    u64 needed = d.driver_bytes + memory().block_bytes(d.number);
+    u64 needed = d.driver_bytes + served_bytes(d.number);
     auto place = std::ranges::find(gpus, place_after(d.uuid, map), &GpuMemory::uuid);
     if (d.driver_bytes > 0 && place != gpus.end() && place->free_bytes < needed)
       return fail_with_hint(

@@ -7,8 +7,10 @@
 #include <numeric>
 
 #include "common/base/log.h"
+#include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/served.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -54,7 +56,7 @@ struct LoadedCode {
   }
   void report(ManagerClient &client, u32 ticket) {
     reported = bytes();
-    client.done_loading(ticket, memory().block_bytes(), reported, heap);
+    client.done_loading(ticket, served_bytes(), reported, heap);
   }
 };
 LoadedCode &loaded_code() {
@@ -97,7 +99,7 @@ ManagerClient::Place connect(ManagerClient &client) {
 CUresult acquire_device() {
   ManagerClient *client = manager_client::get();
   if (client == nullptr) return CUDA_SUCCESS;
-  memory().keep_no_blocks();  // what is freed is reported, so that others get it
+  keep_no_memory();  // what is freed is reported, so that others get it
   ManagerClient::Place place = connect(*client);
   if (!place.denied.empty()) return denied(place.denied);
   if (place.aside) log::warn("this program's use of CUDA {}", ManagerClient::kAside);
@@ -122,45 +124,49 @@ void report_context_destroyed(CUcontext context) {
   if (std::erase_if(code.later, [&](auto &p) { return p.second.context == context; }) > 0)
     code.report(*client, 0);
   else
-    client->freed(memory().block_bytes());
+    client->freed(served_bytes());
 }
 
-void release_with_manager(u64 base) {
-  u64 freed = memory().release(base);
-  if (freed == 0 || !has_manager()) return;
+void report_freed(u64 bytes) {
+  if (bytes == 0 || !has_manager()) return;
   ManagerClient *client = manager_client::get();
   if (client == nullptr) return;
   std::lock_guard lock(report_mutex());
-  client->freed(memory().block_bytes());
+  client->freed(served_bytes());
 }
+
+void release_with_manager(u64 base) { report_freed(memory().release(base)); }
 
 namespace {
 
-CUresult allocate_with_ticket(ManagerClient &client, u32 ticket, const ContextInfo &context,
-                              u64 bytes, u64 &out) {
+CUresult make_with_ticket(ManagerClient &client, u32 ticket,
+                          const std::function<CUresult()> &make) {
   std::lock_guard lock(report_mutex());
-  CUresult e =
-      g_devices_lost ? CUDA_ERROR_DEVICE_UNAVAILABLE : memory().allocate(context, bytes, out);
-  client.done(ticket, memory().block_bytes());
+  CUresult e = g_devices_lost ? CUDA_ERROR_DEVICE_UNAVAILABLE : make();
+  client.done(ticket, served_bytes());
   return e;
 }
 
 }  // namespace
 
-CUresult allocate_with_manager(const ContextInfo &context, u64 bytes, u64 &out) {
-  if (!has_manager()) return memory().allocate(context, bytes, out);
-  if (memory().allocate_from_blocks(context, bytes, out)) return CUDA_SUCCESS;
-  ManagerClient *client = manager_client::get();
-  if (client == nullptr) return memory().allocate(context, bytes, out);
-  u64 needed = memory().bytes_to_reserve(context, bytes);
+CUresult make_with_manager(u64 bytes, const std::function<CUresult()> &make) {
+  ManagerClient *client = has_manager() ? manager_client::get() : nullptr;
+  if (client == nullptr) return make();
   CUresult e = CUDA_ERROR_OUT_OF_MEMORY;
   for (int i = 0; i < kAttempts && e == CUDA_ERROR_OUT_OF_MEMORY; i++) {
     // The program may be evicted during the request, and resume on another device.
-    Result<u32> ticket = gate().outside([&] { return client->ask(needed); });
+    Result<u32> ticket = gate().outside([&] { return client->ask(bytes); });
     if (!ticket) return denied(ticket.error().what);
-    e = allocate_with_ticket(*client, *ticket, context, bytes, out);
+    e = make_with_ticket(*client, *ticket, make);
   }
   return e;
+}
+
+CUresult allocate_with_manager(const ContextInfo &context, u64 bytes, u64 &out) {
+  auto make = [&] { return with_memory([&] { return memory().allocate(context, bytes, out); }); };
+  if (!has_manager()) return make();
+  if (memory().allocate_from_blocks(context, bytes, out)) return CUDA_SUCCESS;
+  return make_with_manager(memory().bytes_to_reserve(context, bytes), make);
 }
 
 // ---- code

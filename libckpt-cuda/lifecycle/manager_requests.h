@@ -6,6 +6,7 @@
 // program that is not managed all of this does nothing.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "libckpt-cuda/code/code.h"
@@ -30,6 +31,10 @@ void report_context_destroyed(CUcontext context);
 CUresult allocate_with_manager(const ContextInfo &context, u64 bytes, u64 &out);
 // Memory::release(), reported.
 void release_with_manager(u64 base);
+// `make` takes `bytes` of device memory. It may be called several times.
+CUresult make_with_manager(u64 bytes, const std::function<CUresult()> &make);
+// `bytes` of device memory became free.
+void report_freed(u64 bytes);
 
 // One load of code.
 class ManagedLoad {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verbs of the life cycle for CUDA. We save the contents of cuMemAlloc's memory; the driver's
-// own checkpoint keeps everything else, in the memory of the process.
+// The verbs of the life cycle for CUDA. We save the contents of the memory that we serve
+// (served.h); the driver's own checkpoint keeps everything else, in the memory of the process.
 #include "libckpt-cuda/lifecycle/participant.h"
 
 #include <algorithm>
@@ -22,6 +22,8 @@
 #include "libckpt-cuda/lifecycle/transfer.h"
 #include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/pools.h"
+#include "libckpt-cuda/memory/served.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -96,7 +98,7 @@ class Cuda final : public agent::Participant {
 
   Result<> detach() override {
     detached_ = true;
-    CKPT_CHECK(memory().unmap_all());
+    CKPT_CHECK(unmap_served_memory());
     return driver_checkpoint();
   }
 
@@ -125,11 +127,9 @@ class Cuda final : public agent::Participant {
     gate().open();
   }
 
-  bool exclude(const void *handle) override {
-    return memory().exclude(reinterpret_cast<u64>(handle), true);
-  }
+  bool exclude(const void *handle) override { return exclude(reinterpret_cast<u64>(handle), true); }
   bool include(const void *handle) override {
-    return memory().exclude(reinterpret_cast<u64>(handle), false);
+    return exclude(reinterpret_cast<u64>(handle), false);
   }
 
   void forked() override { gate().forget(); }
@@ -139,13 +139,17 @@ class Cuda final : public agent::Participant {
     return devices_.visible.empty() ? std::string() : devices_.visible.front().uuid;
   }
 
+  static bool exclude(u64 address, bool excluded) {
+    return memory().exclude(address, excluded) || pools().exclude(address, excluded);
+  }
+
   Result<> attach_to(const DeviceMap &map) {
     unsuited_.clear();
     CKPT_CHECK(check_room(map));
     CKPT_CHECK(driver_restore(map));
     Result<> attached = check_moved(devices_.visible, map);
     if (!attached) unsuited_ = attached.error().what;
-    if (attached) attached = memory().remap_all();
+    if (attached) attached = remap_served_memory();
     if (!attached) {
       leave_again();
       return attached;
@@ -164,7 +168,7 @@ class Cuda final : public agent::Participant {
   // A program that waits for room on a device must not hold a part of it.
   void leave_again() {
     devices_ = read_devices();
-    Result<> left = memory().unmap_all();
+    Result<> left = unmap_served_memory();
     if (left) left = driver_checkpoint();
     if (!left) log::error(left.error());
   }

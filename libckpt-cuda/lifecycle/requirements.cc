@@ -7,7 +7,7 @@
 
 #include "libckpt-cuda/code/code.h"
 #include "libckpt-cuda/memory/contexts.h"
-#include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/served.h"
 
 namespace ckpt::cuda {
 
@@ -23,7 +23,7 @@ std::string requirements_as_json(const Devices &devices) {
                     {"memory_bytes", d.memory_bytes},
                     {"capability", d.capability},
                     {"used", std::ranges::any_of(contexts, on_it)},
-                    {"bytes", memory().block_bytes(d.number)},
+                    {"bytes", served_bytes(d.number)},
                     {"driver_bytes", d.driver_bytes}});
   }
   CodeFacts code = code_facts();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "libckpt-cuda/memory/physical.h"
+
 namespace ckpt::cuda {
 namespace {
 
@@ -13,15 +15,17 @@ constexpr u64 kWindowsPerDevice = 4;
 
 }  // namespace
 
-CUmemAllocationProp memory_of(CUdevice device) {
-  CUmemAllocationProp prop{};
-  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  prop.location.id = device;
-  return prop;
+Addresses &addresses() {
+  static Addresses *const kAddresses = new Addresses;
+  return *kAddresses;
 }
 
 u64 Addresses::granularity(CUdevice device) {
+  std::lock_guard lock(mutex_);
+  return known_granularity(device);
+}
+
+u64 Addresses::known_granularity(CUdevice device) {
   u64 &known = granularity_[device];
   if (known != 0) return known;
   CUmemAllocationProp prop = memory_of(device);
@@ -34,7 +38,7 @@ u64 Addresses::granularity(CUdevice device) {
 CUresult Addresses::reserve_window(CUdevice device, u64 least) {
   size_t total = 0;
   driver().cuDeviceTotalMem_v2(&total, device);
-  u64 align = granularity(device);
+  u64 align = known_granularity(device);
   u64 bytes = rounded_up(std::max({kLeastWindowBytes, kWindowsPerDevice * total, least}), align);
   CUdeviceptr p = 0;
   CUresult e = driver().cuMemAddressReserve(&p, bytes, align, 0, 0);
@@ -48,12 +52,19 @@ std::optional<u64> Addresses::take_from_windows(u64 bytes, u64 align) {
   return {};
 }
 
-u64 Addresses::window_of(u64 base) const { return std::prev(windows_.upper_bound(base))->first; }
+u64 Addresses::window_of(u64 base) const {
+  std::lock_guard lock(mutex_);
+  return std::prev(windows_.upper_bound(base))->first;
+}
 
-void Addresses::give(u64 base, u64 bytes) { windows_[window_of(base)].give(base, bytes); }
+void Addresses::give(u64 base, u64 bytes) {
+  std::lock_guard lock(mutex_);
+  std::prev(windows_.upper_bound(base))->second.give(base, bytes);
+}
 
 CUresult Addresses::take(CUdevice device, u64 bytes, u64 &base) {
-  u64 align = granularity(device);
+  std::lock_guard lock(mutex_);
+  u64 align = known_granularity(device);
   std::optional<u64> at = take_from_windows(bytes, align);
   if (!at) {
     if (CUresult e = reserve_window(device, bytes); e != CUDA_SUCCESS) return e;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Device addresses for blocks: windows are reserved once and never given back to the driver (see
-// memory.h). Not thread-safe.
+// memory.h).
 #pragma once
 
 #include <map>
+#include <mutex>
 
 #include "common/base/rounded_up.h"
 #include "common/base/spans.h"
@@ -17,9 +18,7 @@ inline constexpr u64 kGrainBytes = 512;
 // No allocation is larger; keeps sums of sizes far from overflow.
 inline constexpr u64 kLargestBytes = u64{1} << 50;
 
-// Physical memory that belongs to `device`, for cuMemCreate and cuMemGetAllocationGranularity.
-CUmemAllocationProp memory_of(CUdevice device);
-
+// Thread-safe.
 class Addresses {
  public:
   // The size of physical memory is a multiple of this, and blocks are aligned at it: 2 MiB on
@@ -32,11 +31,16 @@ class Addresses {
   u64 window_of(u64 base) const;
 
  private:
+  u64 known_granularity(CUdevice device);
   CUresult reserve_window(CUdevice device, u64 least);
   std::optional<u64> take_from_windows(u64 bytes, u64 align);
 
+  mutable std::mutex mutex_;
   std::map<u64, Spans> windows_;  // by first address; the parts that no block has
   std::map<CUdevice, u64> granularity_;
 };
+
+// Lives as long as the process.
+Addresses &addresses();
 
 }  // namespace ckpt::cuda

@@ -11,6 +11,7 @@
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/pools.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -66,6 +67,7 @@ CUresult created(CUresult e, const CUcontext *context, CUdevice device, bool pri
 CUresult destroyed(CUresult e, CUcontext context) {
   if (e != CUDA_SUCCESS) return e;
   memory().release_context(context);
+  pools().context_destroyed(context);
   erase(context);
   report_context_destroyed(context);
   return e;

@@ -3,32 +3,10 @@
 
 #include <algorithm>
 
-#include "common/base/log.h"
-#include "libckpt-cuda/memory/unmap_ranges.h"
+#include "libckpt-cuda/memory/addresses.h"
+#include "libckpt-cuda/memory/buffer_id.h"
 
 namespace ckpt::cuda {
-namespace {
-
-CUresult give_access(u64 base, u64 bytes, CUdevice device, bool allowed) {
-  CUmemAccessDesc access{};
-  access.location = memory_of(device).location;
-  access.flags = allowed ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  return driver().cuMemSetAccess(base, bytes, &access, 1);
-}
-
-// Memory that InfiniBand and other devices can register (GPUDirect RDMA), where the device can give
-// such memory: memory of cuMemCreate has that property only on request, that of a driver's
-// cuMemAlloc always (NVIDIA/gdrcopy#257, openucx/ucx#10007).
-CUmemAllocationProp memory_for_block(CUdevice device) {
-  CUmemAllocationProp prop = memory_of(device);
-  int capable = 0;
-  driver().cuDeviceGetAttribute(
-      &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device);
-  prop.allocFlags.gpuDirectRDMACapable = capable != 0;
-  return prop;
-}
-
-}  // namespace
 
 Memory &memory() {
   static Memory *const kMemory = new Memory;
@@ -37,61 +15,36 @@ Memory &memory() {
 
 // ---- blocks
 
-CUresult Memory::map(Block &b) {
-  CUmemAllocationProp prop = memory_for_block(b.context.device);
-  CUresult e = driver().cuMemCreate(&b.physical, b.bytes, &prop, 0);
-  if (e != CUDA_SUCCESS) return e;
-  e = driver().cuMemMap(b.base, b.bytes, 0, b.physical, 0);
-  b.mapped = e == CUDA_SUCCESS;
-  for (CUdevice d : devices_with_access(b.context))
-    if (e == CUDA_SUCCESS) e = give_access(b.base, b.bytes, d, true);
-  if (e != CUDA_SUCCESS) unmap(b);
-  return e;
+AccessList Memory::access_to(const Owned &b) {
+  AccessList list;
+  for (CUdevice d : devices_with_access(b.context)) list.push_back(access_from(d, true));
+  return list;
 }
 
-// Where the driver does not unmap it, the block keeps its memory.
-CUresult Memory::unmap(Block &b) {
-  CUresult e = b.mapped ? driver().cuMemUnmap(b.base, b.bytes) : CUDA_SUCCESS;
-  if (e != CUDA_SUCCESS) return e;
-  if (b.physical != 0) driver().cuMemRelease(b.physical);
-  b.mapped = false;
-  b.physical = 0;
-  return CUDA_SUCCESS;
-}
-
-CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Block *&out) {
-  auto b = std::make_unique<Block>();
+CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Owned *&out) {
+  auto b = std::make_unique<Owned>();
   b->bytes = bytes;
+  b->device = context.device;
   b->context = context;
   b->small = small;
-  CUresult e = addresses_.take(context.device, bytes, b->base);
+  CUresult e = make_block(*b, access_to(*b));
+  if (e == CUDA_ERROR_OUT_OF_MEMORY && drop_kept_blocks()) e = make_block(*b, access_to(*b));
   if (e != CUDA_SUCCESS) return e;
-  e = map(*b);
-  if (e == CUDA_ERROR_OUT_OF_MEMORY && drop_kept_blocks()) e = map(*b);
-  if (e != CUDA_SUCCESS) {
-    addresses_.give(b->base, bytes);
-    return e;
-  }
   out = b.get();
   block_bytes_ += bytes;
   blocks_[b->base] = std::move(b);
   return CUDA_SUCCESS;
 }
 
-void Memory::drop_block(Block &b) {
+void Memory::drop(Owned &b) {
   if (b.small) set_largest_free(b, 0);
   kept_.erase(b.base);
-  // Addresses that are still mapped can serve no other block.
-  if (CUresult e = unmap(b); e == CUDA_SUCCESS)
-    addresses_.give(b.base, b.bytes);
-  else
-    log::warn("{} bytes of device memory are not freed: cuMemUnmap fails with {}", b.bytes,
-              error_name(e));
+  drop_block(b);
   block_bytes_ -= b.bytes;
   blocks_.erase(b.base);
 }
 
-void Memory::set_largest_free(Block &b, u64 largest) {
+void Memory::set_largest_free(Owned &b, u64 largest) {
   if (largest == b.largest_free) return;
   Roomy &roomy = roomy_[b.context.handle];
   roomy.erase({b.largest_free, b.base});
@@ -102,17 +55,17 @@ void Memory::set_largest_free(Block &b, u64 largest) {
 // ---- allocations
 
 bool Memory::is_small(const ContextInfo &context, u64 bytes) {
-  return bytes <= addresses_.granularity(context.device) / 2;
+  return bytes <= addresses().granularity(context.device) / 2;
 }
 
 u64 Memory::bytes_to_reserve(const ContextInfo &context, u64 bytes) {
   std::lock_guard lock(mutex_);
-  return rounded_up(bytes, addresses_.granularity(context.device));
+  return rounded_up(bytes, addresses().granularity(context.device));
 }
 
 bool Memory::allocate_from_blocks(const ContextInfo &context, u64 bytes, u64 &out) {
   std::lock_guard lock(mutex_);
-  Block *block = cut_from_blocks(context, bytes, out);
+  Owned *block = cut_from_blocks(context, bytes, out);
   if (block == nullptr) return false;
   record(*block, out, bytes);
   return true;
@@ -121,20 +74,20 @@ bool Memory::allocate_from_blocks(const ContextInfo &context, u64 bytes, u64 &ou
 CUresult Memory::allocate(const ContextInfo &context, u64 bytes, u64 &out) {
   std::lock_guard lock(mutex_);
   if (bytes > kLargestBytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  Block *block = cut_from_blocks(context, bytes, out);
+  Owned *block = cut_from_blocks(context, bytes, out);
   if (block == nullptr) return allocate_in_new_block(context, bytes, out);
   record(*block, out, bytes);
   return CUDA_SUCCESS;
 }
 
 // Null: no block has room.
-Memory::Block *Memory::cut_from_blocks(const ContextInfo &context, u64 bytes, u64 &out) {
+Memory::Owned *Memory::cut_from_blocks(const ContextInfo &context, u64 bytes, u64 &out) {
   if (!is_small(context, bytes)) return nullptr;
   u64 grains = rounded_up(bytes, kGrainBytes);
   Roomy &roomy = roomy_[context.handle];
   for (auto it = roomy.lower_bound({grains, 0}); it != roomy.end();
        it = roomy.lower_bound({grains, 0})) {
-    Block &b = *blocks_[it->second];
+    Owned &b = *blocks_[it->second];
     if (std::optional<u64> at = b.free.take(grains, kGrainBytes)) {
       out = *at;
       return &b;
@@ -146,8 +99,8 @@ Memory::Block *Memory::cut_from_blocks(const ContextInfo &context, u64 bytes, u6
 
 CUresult Memory::allocate_in_new_block(const ContextInfo &context, u64 bytes, u64 &out) {
   bool small = is_small(context, bytes);
-  u64 size = rounded_up(bytes, addresses_.granularity(context.device));
-  Block *block = nullptr;
+  u64 size = rounded_up(bytes, addresses().granularity(context.device));
+  Owned *block = nullptr;
   CUresult e = CUDA_SUCCESS;
   if (small || !reuse_kept(context, size, block)) e = new_block(context, size, small, block);
   if (e != CUDA_SUCCESS) return e;
@@ -162,31 +115,31 @@ CUresult Memory::allocate_in_new_block(const ContextInfo &context, u64 bytes, u6
   return CUDA_SUCCESS;
 }
 
-void Memory::record(Block &block, u64 base, u64 bytes) {
+void Memory::record(Owned &block, u64 base, u64 bytes) {
   block.live++;
   const ContextInfo &c = block.context;
-  allocations_[base] = {base, bytes, block.base, next_id_++, c.handle, c.device, false};
+  allocations_[base] = {base, bytes, block.base, next_buffer_id(), c.handle, c.device, false};
 }
 
-bool Memory::has_other_spare(const Block &b) {
+bool Memory::has_other_spare(const Owned &b) {
   auto spare = blocks_.find(spare_[b.context.handle]);
   return spare != blocks_.end() && spare->second.get() != &b && spare->second->live == 0;
 }
 
 void Memory::free_piece(const Allocation &a) {
-  Block &b = *blocks_[a.block];
+  Owned &b = *blocks_[a.block];
   b.live--;
   if (!b.small) return keep_or_drop(b);
   b.free.give(a.base, rounded_up(a.bytes, kGrainBytes));
   set_largest_free(b, b.bytes);
   if (b.live > 0) return;
-  if (has_other_spare(b)) return drop_block(b);
+  if (has_other_spare(b)) return drop(b);
   spare_[b.context.handle] = b.base;
 }
 
 // ---- blocks that stay mapped without an allocation
 
-bool Memory::reuse_kept(const ContextInfo &context, u64 bytes, Block *&out) {
+bool Memory::reuse_kept(const ContextInfo &context, u64 bytes, Owned *&out) {
   std::optional<u64> base = kept_.take(context.handle, bytes);
   if (base) out = blocks_.at(*base).get();
   return base.has_value();
@@ -200,20 +153,20 @@ u64 Memory::most_kept(CUdevice device) {
   return it->second;
 }
 
-void Memory::keep_or_drop(Block &b) {
-  CUdevice device = b.context.device;
+void Memory::keep_or_drop(Owned &b) {
+  CUdevice device = b.device;
   u64 most = keeps_blocks_ ? most_kept(device) : 0;
-  if (b.bytes > most) return drop_block(b);
+  if (b.bytes > most) return drop(b);
   kept_.add({b.base, b.bytes, b.context.handle, device});
-  while (kept_.bytes(device) > most) drop_block(*blocks_.at(*kept_.oldest(device)));
+  while (kept_.bytes(device) > most) drop(*blocks_.at(*kept_.oldest(device)));
 }
 
 bool Memory::drop_kept_blocks() {
   bool any = false;
   for (auto it = blocks_.begin(); it != blocks_.end();) {
-    Block &b = *it++->second;
+    Owned &b = *it++->second;
     if (b.live > 0) continue;
-    drop_block(b);
+    drop(b);
     any = true;
   }
   return any;
@@ -238,8 +191,8 @@ void Memory::release_context(CUcontext context) {
   std::lock_guard lock(mutex_);
   std::erase_if(allocations_, [&](auto &p) { return p.second.context == context; });
   for (auto it = blocks_.begin(); it != blocks_.end();) {
-    Block &b = *it++->second;
-    if (b.context.handle == context) drop_block(b);
+    Owned &b = *it++->second;
+    if (b.context.handle == context) drop(b);
   }
   roomy_.erase(context);
   spare_.erase(context);
@@ -257,8 +210,9 @@ std::optional<Allocation> Memory::find(u64 address) const {
 CUresult Memory::set_access(CUcontext owner, CUdevice device, bool allowed) {
   std::lock_guard lock(mutex_);
   for (auto &[base, b] : blocks_) {
-    if (b->context.handle != owner || b->context.device == device) continue;
-    if (CUresult e = give_access(base, b->bytes, device, allowed); e != CUDA_SUCCESS) return e;
+    if (b->context.handle != owner || b->device == device) continue;
+    CUmemAccessDesc access = access_from(device, allowed);
+    if (CUresult e = give_access(base, b->bytes, {&access, 1}); e != CUDA_SUCCESS) return e;
   }
   return CUDA_SUCCESS;
 }
@@ -277,7 +231,7 @@ u64 Memory::spare_bytes(CUdevice device) const {
   std::lock_guard lock(mutex_);
   u64 bytes = 0;
   for (auto &[base, b] : blocks_)
-    if (b->live == 0 && b->context.device == device) bytes += b->bytes;
+    if (b->live == 0 && b->device == device) bytes += b->bytes;
   return bytes;
 }
 
@@ -285,7 +239,7 @@ u64 Memory::block_bytes(CUdevice device) const {
   std::lock_guard lock(mutex_);
   u64 bytes = 0;
   for (auto &[base, b] : blocks_)
-    if (b->context.device == device) bytes += b->bytes;
+    if (b->device == device) bytes += b->bytes;
   return bytes;
 }
 
@@ -300,34 +254,18 @@ std::vector<Contents> Memory::contents() const {
   std::vector<Contents> all;
   for (auto &[base, bytes] : saved)
     all.push_back({fmt::format("mem-{:x}", base), base, rounded_up(bytes, kGrainBytes),
-                   blocks_.at(base)->context.handle});
+                   blocks_.at(base)->context.handle, blocks_.at(base)->device});
   return all;
-}
-
-// A failure is left to unmap(), block by block.
-void Memory::unmap_range(u64 begin, u64 end) {
-  if (driver().cuMemUnmap(begin, end - begin) != CUDA_SUCCESS) return;
-  for (auto it = blocks_.lower_bound(begin); it != blocks_.end() && it->first < end; ++it)
-    it->second->mapped = false;
-}
-
-void Memory::unmap_adjacent() {
-  std::vector<AddressRange> mapped;
-  for (auto &[base, b] : blocks_)
-    if (b->mapped) mapped.push_back({base, base + b->bytes});
-  auto window_of = [this](u64 at) { return addresses_.window_of(at); };
-  for (const AddressRange &r : unmap_ranges(mapped, window_of)) unmap_range(r.begin, r.end);
 }
 
 Result<> Memory::unmap_all() {
   std::lock_guard lock(mutex_);
-  unmap_adjacent();
+  std::vector<Block *> all;
+  for (auto &[base, b] : blocks_) all.push_back(b.get());
+  CKPT_CHECK(unmap_blocks(all));
   for (auto it = blocks_.begin(); it != blocks_.end();) {
-    Block &b = *it++->second;
-    if (CUresult e = unmap(b); e != CUDA_SUCCESS)
-      return fail("cannot unmap {} bytes of device memory at {:#x}: {}", b.bytes, b.base,
-                  error_name(e));
-    if (b.live == 0) drop_block(b);
+    Owned &b = *it++->second;
+    if (b.live == 0) drop(b);
   }
   return {};
 }
@@ -336,7 +274,7 @@ Result<> Memory::remap_all() {
   std::lock_guard lock(mutex_);
   for (auto &[base, b] : blocks_) {
     if (b->mapped) continue;
-    if (CUresult e = map(*b); e != CUDA_SUCCESS)
+    if (CUresult e = map_block(*b, access_to(*b)); e != CUDA_SUCCESS)
       return fail("cannot map {} bytes of device memory at {:#x} again: {}", b->bytes, base,
                   error_name(e));
   }

@@ -50,13 +50,13 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "common/base/spans.h"
-#include "libckpt-cuda/memory/addresses.h"
+#include "libckpt-cuda/memory/block.h"
 #include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/kept_blocks.h"
+#include "libckpt-cuda/memory/saved_contents.h"
 
 namespace ckpt::cuda {
 
@@ -68,14 +68,6 @@ struct Allocation {
   CUcontext context = nullptr;
   CUdevice device = 0;
   bool excluded = false;  // its contents need not be saved
-};
-
-// A part of a block that is saved.
-struct Contents {
-  std::string region;  // its name in the image
-  u64 base = 0;
-  u64 bytes = 0;
-  CUcontext context = nullptr;
 };
 
 // Thread-safe.
@@ -118,12 +110,8 @@ class Memory {
   Result<> remap_all();
 
  private:
-  struct Block {
-    u64 base = 0;
-    u64 bytes = 0;
+  struct Owned : Block {
     ContextInfo context;
-    CUmemGenericAllocationHandle physical = 0;
-    bool mapped = false;
     bool small = false;    // for small allocations
     Spans free;            // of a small one
     u64 largest_free = 0;  // an upper bound
@@ -133,33 +121,28 @@ class Memory {
   using Roomy = std::set<std::pair<u64, u64>>;
 
   bool is_small(const ContextInfo &context, u64 bytes);
-  Block *cut_from_blocks(const ContextInfo &context, u64 bytes, u64 &out);
+  Owned *cut_from_blocks(const ContextInfo &context, u64 bytes, u64 &out);
   CUresult allocate_in_new_block(const ContextInfo &context, u64 bytes, u64 &out);
-  CUresult new_block(const ContextInfo &context, u64 bytes, bool small, Block *&out);
-  void record(Block &block, u64 base, u64 bytes);
-  CUresult map(Block &block);
-  CUresult unmap(Block &block);
-  void drop_block(Block &block);
+  CUresult new_block(const ContextInfo &context, u64 bytes, bool small, Owned *&out);
+  void record(Owned &block, u64 base, u64 bytes);
+  static AccessList access_to(const Owned &block);
+  void drop(Owned &block);
   void free_piece(const Allocation &a);
-  bool reuse_kept(const ContextInfo &context, u64 bytes, Block *&out);
-  void keep_or_drop(Block &block);
+  bool reuse_kept(const ContextInfo &context, u64 bytes, Owned *&out);
+  void keep_or_drop(Owned &block);
   u64 most_kept(CUdevice device);
   bool drop_kept_blocks();
-  bool has_other_spare(const Block &block);
-  void set_largest_free(Block &block, u64 largest);
-  void unmap_adjacent();
-  void unmap_range(u64 begin, u64 end);
+  bool has_other_spare(const Owned &block);
+  void set_largest_free(Owned &block, u64 largest);
 
   mutable std::mutex mutex_;
-  Addresses addresses_;
-  std::map<u64, std::unique_ptr<Block>> blocks_;
+  std::map<u64, std::unique_ptr<Owned>> blocks_;
   std::map<u64, Allocation> allocations_;
   std::map<CUcontext, Roomy> roomy_;
   KeptBlocks kept_;
   std::map<CUdevice, u64> most_kept_;
   std::atomic<bool> keeps_blocks_{true};
   std::map<CUcontext, u64> spare_;  // the block of small allocations that is kept empty
-  u64 next_id_ = 1;
   std::atomic<u64> block_bytes_{0};
 };
 

@@ -8,6 +8,7 @@
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 #include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/pools.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 // The alignment of rows that cudaMallocPitch uses on today's devices, and a multiple of what
 // textures require (CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT).
 constexpr size_t kPitchBytes = 512;
-
-// cuMemFree waits for all enqueued work, which may use the memory, as the driver's own does.
-CUresult wait_for(CUcontext context) {
-  CurrentContext current(context);
-  return current.status() == CUDA_SUCCESS ? driver().cuCtxSynchronize() : current.status();
-}
 
 CUresult allocate(CUdeviceptr *out, size_t bytes) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -51,6 +46,24 @@ bool attribute_of(const Allocation &a, CUpointer_attribute attribute, void *out)
   }
 }
 
+// Memory of a pool belongs to no context.
+bool attribute_of(const Pools::Allocation &a, CUpointer_attribute attribute, void *out) {
+  if (attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE) {
+    put(out, a.pool);
+    return true;
+  }
+  return attribute_of({a.base, a.bytes, a.base, a.id, nullptr, a.device, false}, attribute, out);
+}
+
+// True: `p` lies in memory of ours, and the driver would answer wrongly.
+bool answers(CUdeviceptr p, CUpointer_attribute attribute, void *out) {
+  if (std::optional<Allocation> a = memory().find(p)) return attribute_of(*a, attribute, out);
+  if (auto a = pools().find(p)) return attribute_of(*a, attribute, out);
+  if (attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED || !managed_memory().on_host(p)) return false;
+  put(out, true);
+  return true;
+}
+
 // Page-locked host memory has one address for the host and every device, as managed memory has.
 CUresult allocate_on_host(CUdeviceptr *out, size_t bytes, unsigned flags) {
   if (out == nullptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
@@ -62,31 +75,17 @@ CUresult allocate_on_host(CUdeviceptr *out, size_t bytes, unsigned flags) {
   return e;
 }
 
-CUresult free_on_host(CUdeviceptr p) {
-  CUresult e = driver().cuCtxSynchronize();
-  managed_memory().erase(p);
-  CUresult freed = driver().cuMemFreeHost(reinterpret_cast<void *>(p));
-  return e != CUDA_SUCCESS ? e : freed;
-}
-
-// The allocation that begins at `p`; null: `p` is not ours to free.
-std::optional<Allocation> allocation_at(CUdeviceptr p) {
-  std::optional<Allocation> a = memory().find(p);
-  return a && a->base == p ? a : std::nullopt;
-}
-
-CUresult freed_by_driver(CUresult e, CUdeviceptr p) {
-  if (e == CUDA_SUCCESS) managed_memory().erase(p);
-  return e;
-}
-
-// Blocks cannot be freed in stream order, so cuMemFreeAsync of our memory waits for the stream.
-template <class Fn>
-CUresult free_in_order(Fn real, CUresult (*wait)(CUstream), CUdeviceptr p, CUstream stream) {
-  if (!allocation_at(p)) return freed_by_driver(real(p, stream), p);
-  CUresult e = wait(stream);
-  if (e == CUDA_SUCCESS) release_with_manager(p);
-  return e;
+bool find_range(CUdeviceptr p, u64 &base, u64 &bytes) {
+  if (std::optional<Allocation> a = memory().find(p)) {
+    base = a->base;
+    bytes = a->bytes;
+    return true;
+  }
+  std::optional<Pools::Allocation> a = pools().find(p);
+  if (!a) return false;
+  base = a->base;
+  bytes = a->bytes;
+  return true;
 }
 
 }  // namespace
@@ -108,28 +107,9 @@ CUresult entry_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width,
   return e;
 }
 
-CUresult entry_cuMemFree_v2(CUdeviceptr p) {
-  PASS_OR_RETURN(pass);
-  if (managed_memory().on_host(p)) return free_on_host(p);
-  std::optional<Allocation> a = allocation_at(p);
-  if (!a) return freed_by_driver(REAL(cuMemFree_v2)(p), p);
-  CUresult e = wait_for(a->context);
-  release_with_manager(p);
-  return e;
-}
-
-CUresult entry_cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
-  PASS_OR_RETURN(pass);
-  return free_in_order(REAL(cuMemFreeAsync), driver().cuStreamSynchronize, p, stream);
-}
-
-CUresult entry_cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream stream) {
-  PASS_OR_RETURN(pass);
-  return free_in_order(REAL(cuMemFreeAsync_ptsz), driver().cuStreamSynchronize_ptsz, p, stream);
-}
-
 CUresult entry_cuMemGetInfo_v2(size_t *free, size_t *total) {
   PASS_OR_RETURN(pass);
+  report_freed(pools().drop_beyond_thresholds());
   CUresult e = REAL(cuMemGetInfo_v2)(free, total);
   ContextInfo context;
   if (e == CUDA_SUCCESS && current_context(context) == CUDA_SUCCESS)
@@ -139,19 +119,16 @@ CUresult entry_cuMemGetInfo_v2(size_t *free, size_t *total) {
 
 CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p) {
   PASS_OR_RETURN(pass);
-  std::optional<Allocation> a = memory().find(p);
-  if (!a) return REAL(cuMemGetAddressRange_v2)(base, bytes, p);
-  if (base != nullptr) *base = a->base;
-  if (bytes != nullptr) *bytes = a->bytes;
+  u64 ours_base = 0, ours_bytes = 0;
+  if (!find_range(p, ours_base, ours_bytes)) return REAL(cuMemGetAddressRange_v2)(base, bytes, p);
+  if (base != nullptr) *base = ours_base;
+  if (bytes != nullptr) *bytes = ours_bytes;
   return CUDA_SUCCESS;
 }
 
 CUresult entry_cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr p) {
   PASS_OR_RETURN(pass);
-  std::optional<Allocation> a = memory().find(p);
-  if (a && out != nullptr && attribute_of(*a, attribute, out)) return CUDA_SUCCESS;
-  if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED && out != nullptr && managed_memory().on_host(p))
-    return put(out, true);
+  if (out != nullptr && answers(p, attribute, out)) return CUDA_SUCCESS;
   return REAL(cuPointerGetAttribute)(out, attribute, p);
 }
 
@@ -159,19 +136,8 @@ CUresult entry_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attri
                                       CUdeviceptr p) {
   PASS_OR_RETURN(pass);
   CUresult e = REAL(cuPointerGetAttributes)(n, attributes, out, p);
-  std::optional<Allocation> a = memory().find(p);
-  bool on_host = managed_memory().on_host(p);
-  for (unsigned i = 0; e == CUDA_SUCCESS && i < n; i++) {
-    if (a) attribute_of(*a, attributes[i], out[i]);
-    if (on_host && attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED) put(out[i], true);
-  }
+  for (unsigned i = 0; e == CUDA_SUCCESS && i < n; i++) answers(p, attributes[i], out[i]);
   return e;
-}
-
-CUresult entry_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address) {
-  PASS_OR_RETURN(pass);
-  if (memory().find(reinterpret_cast<u64>(address))) return CUDA_ERROR_INVALID_VALUE;
-  return REAL(cuMemRetainAllocationHandle)(handle, address);
 }
 
 CUresult entry_cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags) {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-cuda/memory/physical.h"
+
+namespace ckpt::cuda {
+
+CUmemAllocationProp memory_of(CUdevice device) {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  prop.location.id = device;
+  return prop;
+}
+
+// Memory that InfiniBand and other devices can register (GPUDirect RDMA), where the device can give
+// such memory: memory of cuMemCreate has that property only on request, that of a driver's
+// cuMemAlloc always (NVIDIA/gdrcopy#257, openucx/ucx#10007).
+CUmemAllocationProp memory_for_block(CUdevice device) {
+  CUmemAllocationProp prop = memory_of(device);
+  int capable = 0;
+  driver().cuDeviceGetAttribute(
+      &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device);
+  prop.allocFlags.gpuDirectRDMACapable = capable != 0;
+  return prop;
+}
+
+CUresult make_physical(u64 bytes, const CUmemAllocationProp &prop, Physical &out) {
+  return driver().cuMemCreate(&out, bytes, &prop, 0);
+}
+
+void release_physical(Physical handle) {
+  if (handle != 0) driver().cuMemRelease(handle);
+}
+
+CUmemAccessDesc access_from(CUdevice device, bool allowed) {
+  CUmemAccessDesc access{};
+  access.location = memory_of(device).location;
+  access.flags = allowed ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return access;
+}
+
+void change_access(AccessList &list, const CUmemAccessDesc &change) {
+  std::erase_if(list, [&](const CUmemAccessDesc &a) {
+    return a.location.type == change.location.type && a.location.id == change.location.id;
+  });
+  if (change.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) list.push_back(change);
+}
+
+CUresult give_access(u64 base, u64 bytes, std::span<const CUmemAccessDesc> access) {
+  if (access.empty()) return CUDA_SUCCESS;
+  return driver().cuMemSetAccess(base, bytes, access.data(), access.size());
+}
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Physical device memory (cuMemCreate), and access to it once it is mapped. All memory that this
+// library maps is made here and nowhere else, so one place decides where physical memory comes from
+// and which properties it has.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "libckpt-cuda/entry/driver.h"
+
+namespace ckpt::cuda {
+
+using Physical = CUmemGenericAllocationHandle;  // the driver's handle; 0: none
+using AccessList = std::vector<CUmemAccessDesc>;
+
+// Memory that belongs to `device`, for cuMemCreate and cuMemGetAllocationGranularity.
+CUmemAllocationProp memory_of(CUdevice device);
+// The same for memory that the program did not ask for by cuMemCreate.
+CUmemAllocationProp memory_for_block(CUdevice device);
+
+CUresult make_physical(u64 bytes, const CUmemAllocationProp &prop, Physical &out);
+void release_physical(Physical handle);
+
+CUmemAccessDesc access_from(CUdevice device, bool allowed);
+// Adds `change` to a list of what has been set for one range. A mapping begins without access, so
+// no access need not be listed.
+void change_access(AccessList &list, const CUmemAccessDesc &change);
+// Applies to a range of whole mappings.
+CUresult give_access(u64 base, u64 bytes, std::span<const CUmemAccessDesc> access);
+
+}  // namespace ckpt::cuda
