@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "common/ipc/shared_memory.h"
+#include "softcuda/device/sealed.h"
 #include "softcuda/device/windows.h"
 
 namespace ckpt::softcuda {
@@ -24,12 +25,6 @@ void copy_without_zeros(char *to, const char *from, u64 bytes) {
   static constexpr char kZero[kChunk] = {};
   for (u64 at = 0; at < bytes; at += kChunk)
     if (std::memcmp(from + at, kZero, kChunk) != 0) std::memcpy(to + at, from + at, kChunk);
-}
-
-bool is_sealed(int fd) {
-  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-  int seals = fcntl(fd, F_GET_SEALS);
-  return seals >= 0 && (seals & kSeals) == kSeals;
 }
 
 }  // namespace

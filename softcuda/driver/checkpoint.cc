@@ -133,6 +133,9 @@ CUresult restore_here(const std::vector<DevicePair> &pairs) {
   std::lock_guard guard(mutex);
   REQUIRE(state == CU_PROCESS_STATE_CHECKPOINTED, CUDA_ERROR_ILLEGAL_STATE);
   REQUIRE(!lost, CUDA_ERROR_OPERATING_SYSTEM);
+  // Seen on driver 580.159: Checkpoint accepts memory of another process that is mapped here, and
+  // Restore does not.
+  REQUIRE(!maps_imported_memory(), CUDA_ERROR_NOT_SUPPORTED);
   // First: reconnect() starts a thread. Its stack would lie where the ranges were.
   if (!map_device_ranges_again()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (Result<> r = client().reconnect(); !r) {

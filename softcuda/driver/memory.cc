@@ -61,7 +61,8 @@ CUresult attribute_of(const Allocation &a, CUdeviceptr p, CUpointer_attribute at
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(out, a.base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(out, a.bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED: return put(out, u8{1});
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return put(out, u64{0});
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return put(out, a.kind == MemoryKind::Mapping ? handle_types(a.physical) : u64{0});
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return put(out, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:

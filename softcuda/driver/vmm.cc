@@ -4,11 +4,14 @@
 // Physical memory is a memfd, because it may be mapped several times.
 #include "softcuda/driver/vmm.h"
 
-#include <sys/mman.h>
+#include <fcntl.h>
 #include <unistd.h>
 
-#include "common/base/unique_fd.h"
+#include <algorithm>
+
+#include "common/ipc/shared_memory.h"
 #include "common/ipc/unix_socket.h"
+#include "softcuda/driver/shared_physical.h"
 #include "softcuda/driver/strict.h"
 
 namespace ckpt::softcuda::driver {
@@ -20,7 +23,8 @@ struct Physical {
   CUmemAllocationProp prop{};
   u32 handles = 1;
   u32 mappings = 0;
-  Bytes saved;  // while the process is checkpointed
+  bool imported = false;  // it counts as the exporting process's
+  Bytes saved;            // while the process is checkpointed
 };
 
 std::mutex mutex;
@@ -40,13 +44,14 @@ u32 device_of(const Physical &p) { return static_cast<u32>(p.prop.location.id); 
 void drop_if_unused(u64 handle) {
   Physical *p = find(handle);
   if (p == nullptr || p->handles > 0 || p->mappings > 0) return;
-  process().budget->give(device_of(*p), p->bytes);
+  if (!p->imported) process().budget->give(device_of(*p), p->bytes);
   physicals().erase(handle);
 }
 
 bool open_memory(Physical &p) {
-  p.fd = UniqueFd(memfd_create("softcuda", MFD_CLOEXEC));
-  return p.fd && ftruncate(p.fd.get(), static_cast<off_t>(p.bytes)) == 0;
+  Result<UniqueFd> fd = make_memfd(memory_file_name(p.prop.location.id).c_str(), p.bytes);
+  if (fd) p.fd = std::move(*fd);
+  return bool(fd);
 }
 
 CUresult check_prop(const CUmemAllocationProp *prop) {
@@ -54,6 +59,8 @@ CUresult check_prop(const CUmemAllocationProp *prop) {
   REQUIRE(prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
   REQUIRE(device_at(prop->location.id) != nullptr, CUDA_ERROR_INVALID_DEVICE);
   REQUIRE(prop->allocFlags.gpuDirectRDMACapable == 0 || rdma_capable(), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE((prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0,
+          CUDA_ERROR_NOT_SUPPORTED);
   return CUDA_SUCCESS;
 }
 
@@ -65,14 +72,50 @@ bool is_rdma_capable(u64 handle) {
   return p != nullptr && p->prop.allocFlags.gpuDirectRDMACapable != 0;
 }
 
+u64 handle_types(u64 handle) {
+  std::lock_guard lock(mutex);
+  Physical *p = find(handle);
+  return p == nullptr ? 0 : p->prop.requestedHandleTypes;
+}
+
+UniqueFd export_physical_memory(u64 handle) {
+  std::lock_guard lock(mutex);
+  Physical *p = find(handle);
+  bool allowed = p != nullptr && p->prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  return allowed ? UniqueFd(fcntl(p->fd.get(), F_DUPFD_CLOEXEC, 0)) : UniqueFd();
+}
+
+CUresult import_physical_memory(UniqueFd fd, u64 bytes, int device,
+                                CUmemGenericAllocationHandle *out) {
+  auto p = std::make_unique<Physical>();
+  p->fd = std::move(fd);
+  p->bytes = bytes;
+  p->imported = true;
+  p->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p->prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  p->prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  std::lock_guard lock(mutex);
+  *out = process().next_id++;
+  physicals()[*out] = std::move(p);
+  return CUDA_SUCCESS;
+}
+
+bool maps_imported_memory() {
+  std::lock_guard lock(mutex);
+  return std::ranges::any_of(
+      physicals(), [](auto &entry) { return entry.second->imported && entry.second->mappings > 0; });
+}
+
 Result<> save_physical_memory() {
   std::lock_guard lock(mutex);
   for (auto &[handle, p] : physicals()) {
+    if (p->imported) continue;
     p->saved.resize(p->bytes);
     if (pread(p->fd.get(), p->saved.data(), p->bytes, 0) != static_cast<ssize_t>(p->bytes))
       return fail_errno("cannot read device memory");
   }
   for (auto &[handle, p] : physicals()) {
+    if (p->imported) continue;
     p->fd.reset();
     process().budget->give(device_of(*p), p->bytes);
   }
@@ -82,6 +125,7 @@ Result<> save_physical_memory() {
 Result<> restore_physical_memory() {
   std::lock_guard lock(mutex);
   for (auto &[handle, p] : physicals()) {
+    if (p->imported) continue;
     if (!process().budget->take(device_of(*p), p->bytes) || !open_memory(*p))
       return fail("the device has too little free memory to restore the process");
     CKPT_CHECK(write_all(p->fd.get(), p->saved));
@@ -130,7 +174,6 @@ SOFTCUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t byte
   REQUIRE(out != nullptr && bytes > 0 && bytes % kGranuleBytes == 0 && flags == 0,
           CUDA_ERROR_INVALID_VALUE);
   CHECK_CU(check_prop(prop));
-  REQUIRE(prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
   auto p = std::make_unique<Physical>();
   p->bytes = bytes;
   p->prop = *prop;

@@ -45,9 +45,9 @@ class Cuda:
     def go_on(self):
         self.pause.unlink()
 
-    def expected(self, *arguments):
+    def expected(self, *arguments, **more):
         """The last two lines of a run without a checkpoint."""
-        job = self.start(*arguments, paused=False)
+        job = self.start(*arguments, paused=False, **more)
         assert job.wait() == 0, job.error_text
         return job.lines[-2:]
 
