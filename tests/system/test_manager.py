@@ -6,7 +6,7 @@ import time
 import pytest
 
 import manager
-from conftest import wait_for
+from conftest import BUILD, wait_for
 from cuda_programs import make  # noqa: F401 (a fixture)
 from manager import finished, node  # noqa: F401 (node is a fixture)
 
@@ -46,6 +46,28 @@ def test_the_reference_sequence(node):
                     "CudaMalloc", "> GoAhead", "MallocDone",
                     "CudaMalloc", "> Suspend", "SuspendDone", "> Migrate", "MigDone", "> GoAhead", "MallocDone",
                     "CudaMalloc", "> GoAhead", "MallocDone", "Fin"]
+
+
+@pytest.mark.parametrize("way", [["-DPOOL"], ["-DVMM", "-lcuda", f"-L{BUILD}/softcuda/driver"]], ids=["pool", "mapped"])
+def test_memory_of_pools_and_of_the_programs_own_mappings_is_asked_for(node, way):
+    """As with cudaMalloc: the program whose request finds no room is evicted, and resumes on the other GPU."""
+    n, program = node("2x256M"), ("tenant.cu", *way)
+    a = n.run("a", 100, 120, program=program, pause=["2", "end"])
+    a.wait_text("have 100")
+    b = n.run("b", 200, program=program, pause=["end"])
+    b.wait_text("have 200")
+    c = n.run("c", 60, program=program, pause=["end"])
+    c.wait_text("have 60")
+    assert [n.gpu_of(job) for job in (a, b, c)] == [0, 1, 0]
+    n.go_on("a", "2")
+    n.wait_state(a, "evicted")
+    n.go_on("b", "end")
+    finished(b)
+    a.wait_text("have 120")
+    assert n.gpu_of(a) == 1
+    n.go_on("a", "end")
+    n.go_on("c", "end")
+    finished(a, c)
 
 
 def test_the_cost_of_a_context_is_measured(node):

@@ -4,6 +4,7 @@
 // writes a word of its own into every 4 KiB of each, and finally checks them all. Prints "have MIB"
 // after each allocation, or "denied" if it failed. Before piece N, and before the end, it waits
 // without CUDA calls while the file NAME-N, or NAME-end, exists.
+#include <cuda.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -68,6 +69,29 @@ static void find(const Piece &p, unsigned *good) {
   CHECK(host == p.bytes / kStride);
 }
 
+// -DPOOL: from the default pool. -DVMM: physical memory, mapped to addresses of the program.
+static cudaError_t allocate(char **p, size_t bytes) {
+#if defined POOL
+  return cudaMallocAsync(reinterpret_cast<void **>(p), bytes, 0);
+#elif defined VMM
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr at;
+  CHECK(cuMemAddressReserve(&at, bytes, 0, 0, 0) == CUDA_SUCCESS);
+  if (cuMemCreate(&handle, bytes, &prop, 0) != CUDA_SUCCESS) return cudaErrorMemoryAllocation;
+  CHECK(cuMemMap(at, bytes, 0, handle, 0) == CUDA_SUCCESS);
+  CHECK(cuMemSetAccess(at, bytes, &access, 1) == CUDA_SUCCESS);
+  CHECK(cuMemRelease(handle) == CUDA_SUCCESS);
+  *p = reinterpret_cast<char *>(at);
+  return cudaSuccess;
+#else
+  return cudaMalloc(p, bytes);
+#endif
+}
+
 int main(int argc, char **argv) {
   CHECK(argc > 1);
   CUDA(cudaFree(nullptr));
@@ -81,7 +105,7 @@ int main(int argc, char **argv) {
     wait_for_file(argv[1], std::to_string(i - 1));
     size_t bytes = static_cast<size_t>(std::atoi(argv[i])) << 20;
     char *p;
-    cudaError_t e = cudaMalloc(&p, bytes);
+    cudaError_t e = allocate(&p, bytes);
     if (e == cudaErrorMemoryAllocation) {
       say("denied", std::atoi(argv[i]));
       continue;
