@@ -79,12 +79,19 @@ bool FreedBlocks::take_waiting(u64 bytes, const StreamPlace &place, bool same_st
   return false;
 }
 
-void FreedBlocks::take_out_all(std::vector<Block> &out) {
-  for (Freed &f : blocks_) {
+void FreedBlocks::take_out_unmapped(std::vector<Block> &out) {
+  std::erase_if(blocks_, [&](Freed &f) {
+    if (f.block.mapped) return false;
     destroy_event(f);
     out.push_back(f.block);
-  }
-  blocks_.clear();
+    return true;
+  });
+}
+
+std::vector<Block *> FreedBlocks::all() {
+  std::vector<Block *> all;
+  for (Freed &f : blocks_) all.push_back(&f.block);
+  return all;
 }
 
 void FreedBlocks::context_destroyed(CUcontext context) {

@@ -42,8 +42,9 @@ class FreedBlocks {
       it = next;
     }
   }
-  // After the devices have become idle.
-  void take_out_all(std::vector<Block> &out);
+  // After the devices have become idle: takes out those without memory.
+  void take_out_unmapped(std::vector<Block> &out);
+  std::vector<Block *> all();
   // Its work has ended, and its events are gone.
   void context_destroyed(CUcontext context);
   CUresult set_access(std::span<const CUmemAccessDesc> access);

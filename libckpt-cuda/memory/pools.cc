@@ -2,6 +2,7 @@
 #include "libckpt-cuda/memory/pools.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "common/base/rounded_up.h"
 #include "libckpt-cuda/memory/addresses.h"
@@ -294,23 +295,31 @@ std::vector<Contents> Pools::contents() const {
 
 // All work has ended, so no block without an allocation is used.
 Result<> Pools::unmap_all() {
-  Blocks unused;
-  {
-    std::lock_guard lock(mutex_);
-    for_each([&](Pool &pool) {
-      pool.reserved -= pool.freed.bytes();
-      pool.freed.take_out_all(unused);
-    });
-  }
-  drop(unused);
   std::lock_guard lock(mutex_);
   std::vector<Block *> all;
   for (auto &[base, live] : live_) all.push_back(&live.block);
-  return unmap_blocks(all);
+  for_each([&](Pool &pool) { std::ranges::copy(pool.freed.all(), std::back_inserter(all)); });
+  std::ranges::sort(all, {}, &Block::base);
+  CKPT_CHECK(unmap_blocks(all));
+  drop_unmapped();
+  return {};
 }
 
+// Gives back the addresses of blocks without an allocation and without memory.
+void Pools::drop_unmapped() {
+  Blocks blocks;
+  for_each([&](Pool &pool) {
+    u64 before = pool.freed.bytes();
+    pool.freed.take_out_unmapped(blocks);
+    pool.reserved -= before - pool.freed.bytes();
+  });
+  drop(blocks);
+}
+
+// After an unmap_all() that failed, blocks without an allocation may have no memory.
 Result<> Pools::remap_all() {
   std::lock_guard lock(mutex_);
+  drop_unmapped();
   for (auto &[base, live] : live_) {
     if (live.block.mapped) continue;
     if (CUresult e = map_block(live.block, live.pool->access); e != CUDA_SUCCESS)

@@ -121,6 +121,7 @@ class Pools {
   static void collect(Pool &pool, u64 most, Blocks &out);
   u64 collect_all(bool to_thresholds);
   u64 drop(const Blocks &blocks);
+  void drop_unmapped();
   template <class F>
   void for_each(F f) const;
 
