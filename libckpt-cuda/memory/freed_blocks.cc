@@ -104,6 +104,11 @@ u64 FreedBlocks::bytes() const {
   return std::accumulate(blocks_.begin(), blocks_.end(), u64{0}, add);
 }
 
+u64 FreedBlocks::unused_bytes() {
+  auto add = [](u64 sum, Freed &f) { return sum + (has_happened(f) ? f.block.bytes : 0); };
+  return std::accumulate(blocks_.begin(), blocks_.end(), u64{0}, add);
+}
+
 CUresult FreedBlocks::set_access(std::span<const CUmemAccessDesc> access) {
   for (Freed &f : blocks_)
     if (CUresult e = give_access(f.block.base, f.block.bytes, access); e != CUDA_SUCCESS) return e;

@@ -49,6 +49,8 @@ class FreedBlocks {
   void context_destroyed(CUcontext context);
   CUresult set_access(std::span<const CUmemAccessDesc> access);
   u64 bytes() const;
+  // Of blocks whose event has happened.
+  u64 unused_bytes();
 
  private:
   struct Freed {

@@ -109,11 +109,10 @@ CUresult entry_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width,
 
 CUresult entry_cuMemGetInfo_v2(size_t *free, size_t *total) {
   PASS_OR_RETURN(pass);
-  report_freed(pools().drop_beyond_thresholds());
   CUresult e = REAL(cuMemGetInfo_v2)(free, total);
   ContextInfo context;
   if (e == CUDA_SUCCESS && current_context(context) == CUDA_SUCCESS)
-    *free += memory().spare_bytes(context.device);
+    *free += memory().spare_bytes(context.device) + pools().spare_bytes(context.device);
   return e;
 }
 

@@ -72,13 +72,6 @@ CUresult allocate(CUdeviceptr *out, size_t bytes, CUstream stream, bool per_thre
   return pool ? allocate_in_order(pool, bytes, place, *out) : with_memory(real);
 }
 
-bool is_size(CUmemPool_attribute attribute) {
-  return attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ||
-         attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH ||
-         attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT ||
-         attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
-}
-
 }  // namespace
 
 CUresult entry_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
@@ -144,7 +137,6 @@ CUresult entry_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute at
 CUresult entry_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
                                      void *value) {
   PASS_OR_RETURN(pass);
-  if (is_size(attribute)) report_freed(pools().drop_beyond_thresholds());
   CUresult e = REAL(cuMemPoolGetAttribute)(handle, attribute, value);
   PoolPointer pool = e == CUDA_SUCCESS ? pools().find_pool(handle) : nullptr;
   if (pool) pools().add_to_attribute(*pool, attribute, value);

@@ -79,8 +79,8 @@ u64 Pools::destroyed(CUmemoryPool handle, const std::shared_ptr<Pool> &pool) {
     if (known != pools_.end() && known->second == pool) pools_.erase(known);
     if (!pool) return 0;
     pool->handle = nullptr;
-    collect(*pool, 0, blocks);
     destroyed_.push_back(pool);
+    collect_destroyed(blocks);
   }
   return drop(blocks);
 }
@@ -147,6 +147,7 @@ std::optional<CUresult> Pools::release(u64 base, const StreamPlace *place, u64 &
     pool->used -= rounded_up(it->second.bytes, kGrainBytes);
     live_.erase(it);
     collect(*pool, most_reserved(*pool), blocks);
+    collect_destroyed(blocks);
   }
   freed += drop(blocks);
   return CUDA_SUCCESS;
@@ -194,17 +195,34 @@ void Pools::collect(Pool &pool, u64 most, Blocks &out) {
                       });
 }
 
-u64 Pools::collect_all(bool to_thresholds) {
+void Pools::collect_destroyed(Blocks &out) {
+  for (auto &pool : destroyed_) collect(*pool, 0, out);
+  std::erase_if(destroyed_, [](auto &pool) { return pool->reserved == 0; });
+}
+
+u64 Pools::drop_freed() {
   if (bytes() == 0) return 0;
   Blocks blocks;
   {
     std::lock_guard lock(mutex_);
-    for_each([&](Pool &pool) {
-      collect(pool, to_thresholds && pool.handle != nullptr ? pool.threshold : 0, blocks);
-    });
-    std::erase_if(destroyed_, [](auto &pool) { return pool->reserved == 0; });
+    for_each([&](Pool &pool) { collect(pool, 0, blocks); });
+    collect_destroyed(blocks);
   }
   return drop(blocks);
+}
+
+u64 Pools::spare_bytes(Pool &pool) {
+  u64 threshold = pool.handle != nullptr ? pool.threshold : 0;
+  u64 beyond = pool.reserved - std::min(pool.reserved, threshold);
+  return beyond > 0 ? std::min(beyond, pool.freed.unused_bytes()) : 0;
+}
+
+u64 Pools::spare_bytes(CUdevice device) const {
+  if (bytes() == 0) return 0;
+  std::lock_guard lock(mutex_);
+  u64 sum = 0;
+  for_each([&](Pool &pool) { sum += pool.device == device ? spare_bytes(pool) : 0; });
+  return sum;
 }
 
 // Outside the mutex, because the driver may wait for running work.
@@ -262,11 +280,11 @@ void Pools::set_attribute(Pool &pool, CUmemPool_attribute attribute, const void 
 }
 
 // A high-water mark is the sum of both pools' marks, although they may be of different times.
-void Pools::add_to_attribute(const Pool &pool, CUmemPool_attribute attribute, void *value) const {
+void Pools::add_to_attribute(Pool &pool, CUmemPool_attribute attribute, void *value) const {
   std::lock_guard lock(mutex_);
   auto add = [&](u64 bytes) { *static_cast<cuuint64_t *>(value) += bytes; };
   switch (attribute) {
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return add(pool.reserved);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return add(pool.reserved - spare_bytes(pool));
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return add(pool.reserved_high);
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return add(pool.used);
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return add(pool.used_high);

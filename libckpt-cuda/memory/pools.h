@@ -22,9 +22,10 @@
 //   (REUSE_ALLOW_INTERNAL_DEPENDENCIES)
 //
 // Blocks without an allocation are kept up to the pool's release threshold, as by the driver. The
-// driver frees the rest at the next synchronisation. We do not see these calls: it is freed at the
-// next free, when the program asks how much memory there is, and when memory is short. A few stay
-// beyond the threshold, for loops (kept_blocks.h).
+// driver frees the rest at the next synchronisation. We do not see these calls: it counts as free,
+// and is freed at the next free and when memory is short. A few stay beyond the threshold, for
+// loops (kept_blocks.h). Questions about sizes free nothing, because to unmap may wait for running
+// work.
 //
 // Source. CUDA driver API, section "Stream Ordered Memory Allocator"; CUDA C++ Programming Guide,
 // chapter of the same name.
@@ -83,7 +84,7 @@ class Pools {
   CUresult set_access(Pool &pool, std::span<const CUmemAccessDesc> access);
   void set_attribute(Pool &pool, CUmemPool_attribute attribute, const void *value);
   // Adds our share to the driver's answer.
-  void add_to_attribute(const Pool &pool, CUmemPool_attribute attribute, void *value) const;
+  void add_to_attribute(Pool &pool, CUmemPool_attribute attribute, void *value) const;
   // Frees blocks while at least `keep` bytes stay reserved, together with the `drivers` of the
   // driver's pool. Returns those of ours.
   u64 trim(Pool &pool, u64 keep, u64 drivers, u64 &freed);
@@ -91,9 +92,9 @@ class Pools {
   // From now on only the release threshold counts: another one accounts for device memory.
   void keep_no_blocks() { keeps_blocks_ = false; }
   // Memory is short: frees all blocks that no work uses. Returns their bytes.
-  u64 drop_freed() { return collect_all(false); }
-  // The same for what is beyond the thresholds.
-  u64 drop_beyond_thresholds() { return collect_all(true); }
+  u64 drop_freed();
+  // Bytes of those beyond the thresholds, which the driver would have freed.
+  u64 spare_bytes(CUdevice device) const;
 
   // Bytes of all blocks, mapped or not.
   u64 bytes(CUdevice device) const;
@@ -119,7 +120,8 @@ class Pools {
   CUresult make(Pool &pool, u64 bytes, Block &block);
   u64 most_reserved(const Pool &pool) const;
   static void collect(Pool &pool, u64 most, Blocks &out);
-  u64 collect_all(bool to_thresholds);
+  void collect_destroyed(Blocks &out);
+  static u64 spare_bytes(Pool &pool);
   u64 drop(const Blocks &blocks);
   void drop_unmapped();
   template <class F>
