@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory as PyTorch's expandable segments and JAX's allocator use it: each segment is a range
-// of addresses larger than the device's memory. Physical memory of 2 MiB (one segment) and of 20 MiB
-// (the others) is mapped at its end piece by piece; in each step a piece is unmapped and mapped at
-// the end of another segment, or given back. A kernel computes over a whole segment, whose pieces
-// also hold addresses of each other. Scratch memory comes from the default pool (cudaMallocAsync).
-// The host computes the same for some words of each piece. `segments STEPS`; prints "step N", waits
-// while the file "pause" exists, and finally prints a checksum.
+// Device memory as PyTorch's expandable segments and JAX's allocator use it: each segment is a
+// range of addresses larger than the device's memory. Physical memory of 2 MiB (one segment) and of
+// 20 MiB (the others) is mapped at its end piece by piece; in each step a piece is unmapped and
+// mapped at the end of another segment, or given back. A kernel computes over a whole segment,
+// whose pieces also hold addresses of each other. Scratch memory comes from the default pool
+// (cudaMallocAsync). The host computes the same for some words of each piece. `segments STEPS`;
+// prints "step N", waits while the file "pause" exists, and finally prints a checksum.
 #include <cuda.h>
 #include <unistd.h>
 
@@ -23,13 +23,15 @@ constexpr size_t kMiB = 1 << 20;
 constexpr size_t kStride = 512;
 
 __global__ void step(unsigned *data, size_t n, const unsigned *scratch, unsigned round) {
-  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n / kStride; i += gridDim.x * blockDim.x) {
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n / kStride;
+       i += gridDim.x * blockDim.x) {
     unsigned &word = data[i * kStride + 2];
     word = word * 5 + scratch[i % 8 * kStride + 2] + round;
   }
 }
 __global__ void fill(unsigned *data, size_t n, unsigned value) {
-  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n / kStride; i += gridDim.x * blockDim.x)
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n / kStride;
+       i += gridDim.x * blockDim.x)
     data[i * kStride + 2] = value;
 }
 // Follows the addresses at the beginning of each piece.
@@ -145,7 +147,8 @@ int main(int argc, char **argv) {
     unsigned *scratch;
     CUDA(cudaMallocAsync(reinterpret_cast<void **>(&scratch), (4 + r % 3) * kMiB, 0));
     fill<<<4, 128>>>(scratch, kMiB, 7 + r);
-    for (Segment *s : {&small, &first, &second}) s->compute(r % 2 ? kept : scratch, r % 2 ? 7 : 7 + r, r);
+    for (Segment *s : {&small, &first, &second})
+      s->compute(r % 2 ? kept : scratch, r % 2 ? 7 : 7 + r, r);
     CUDA(cudaFreeAsync(scratch, 0));
     if (r % 4 == 3) small.shrink();  // given back
     small.grow();

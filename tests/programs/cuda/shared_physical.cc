@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What NVIDIA's driver was seen to do at a checkpoint with memory of other processes, with managed
-// memory and with its own mappings (driver 580.159). Two processes: one exports physical memory by a
-// descriptor, the other imports it. Calls the driver's checkpoint itself.
+// memory and with its own mappings (driver 580.159). Two processes: one exports physical memory by
+// a descriptor, the other imports it. Calls the driver's checkpoint itself.
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/socket.h>

@@ -33,7 +33,8 @@ __global__ void mark(char *p, size_t bytes, unsigned seed) {
 
 __global__ void count(const char *p, size_t bytes, unsigned seed, unsigned *good) {
   size_t at = (blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x) * kStride;
-  if (at < bytes && *reinterpret_cast<const unsigned *>(p + at) == seed * 2654435761u + at / kStride)
+  if (at < bytes &&
+      *reinterpret_cast<const unsigned *>(p + at) == seed * 2654435761u + at / kStride)
     atomicAdd(good, 1);
 }
 
