@@ -4,6 +4,7 @@
 // other memory.
 #include <cstring>
 
+#include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/memory/managed_memory.h"
@@ -129,7 +130,7 @@ CUresult entry_cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream stream) {
 }
 
 CUresult entry_cuMemGetInfo_v2(size_t *free, size_t *total) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   CUresult e = REAL(cuMemGetInfo_v2)(free, total);
   ContextInfo context;
   if (e == CUDA_SUCCESS && current_context(context) == CUDA_SUCCESS)
@@ -138,7 +139,7 @@ CUresult entry_cuMemGetInfo_v2(size_t *free, size_t *total) {
 }
 
 CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   std::optional<Allocation> a = memory().find(p);
   if (!a) return REAL(cuMemGetAddressRange_v2)(base, bytes, p);
   if (base != nullptr) *base = a->base;
@@ -147,7 +148,7 @@ CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevic
 }
 
 CUresult entry_cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr p) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   std::optional<Allocation> a = memory().find(p);
   if (a && out != nullptr && attribute_of(*a, attribute, out)) return CUDA_SUCCESS;
   if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED && out != nullptr && managed_memory().on_host(p))
@@ -157,7 +158,7 @@ CUresult entry_cuPointerGetAttribute(void *out, CUpointer_attribute attribute, C
 
 CUresult entry_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes, void **out,
                                       CUdeviceptr p) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   CUresult e = REAL(cuPointerGetAttributes)(n, attributes, out, p);
   std::optional<Allocation> a = memory().find(p);
   bool on_host = managed_memory().on_host(p);
@@ -169,7 +170,7 @@ CUresult entry_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attri
 }
 
 CUresult entry_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   if (memory().find(reinterpret_cast<u64>(address))) return CUDA_ERROR_INVALID_VALUE;
   return REAL(cuMemRetainAllocationHandle)(handle, address);
 }

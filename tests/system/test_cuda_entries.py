@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of the driver's entries is brought up to a newer cuda.h in one step (scripts/cuda-entries)."""
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -59,3 +60,15 @@ def test_entries_and_forms_of_newer_headers_are_added_in_one_step(entries, newer
                      "CU_ENTRY(cuFutureLaunch, 99000, cuFutureLaunch_ptsz, true)"}
     assert set(before.splitlines()) < set(entries.table.read_text().splitlines())
     assert entries(newer, "--check").returncode == 0
+
+
+def test_no_entry_has_more_arguments_on_the_stack_than_are_passed_on():
+    """Thunks copy STACK_BYTES (libckpt-cuda/entry/held_calls.cc). Six words of arguments are in registers."""
+    copied = int(re.search(r"#define STACK_BYTES (\d+)", (ROOT / "libckpt-cuda/entry/held_calls.cc").read_text())[1]) // 8
+    by_value = {"CUipcMemHandle": 8, "CUipcEventHandle": 8, "CUmemLocation": 2, "CUstreamUpdateCaptureDependencies": 1}
+    header = re.sub(r"/\*.*?\*/|//[^\n]*", "", (pathlib.Path(HOME) / "include/cuda.h").read_text(), flags=re.S)
+    found = re.findall(r"^CUresult CUDAAPI (\w+)\(([^;]*)\);", header, re.M)
+    assert len(found) > 400
+    for name, parameters in found:
+        words = sum(by_value.get(p.split()[0], 1) if "*" not in p else 1 for p in parameters.split(",") if p.strip())
+        assert words - 6 <= copied and words <= copied + 6, name
