@@ -68,7 +68,7 @@ def test_no_entry_has_more_arguments_on_the_stack_than_are_passed_on():
     by_value = {"CUipcMemHandle": 8, "CUipcEventHandle": 8, "CUmemLocation": 2, "CUstreamUpdateCaptureDependencies": 1}
     header = re.sub(r"/\*.*?\*/|//[^\n]*", "", (pathlib.Path(HOME) / "include/cuda.h").read_text(), flags=re.S)
     found = re.findall(r"^CUresult CUDAAPI (\w+)\(([^;]*)\);", header, re.M)
-    assert len(found) > 400
+    assert len(found) > 350
     for name, parameters in found:
         words = sum(by_value.get(p.split()[0], 1) if "*" not in p else 1 for p in parameters.split(",") if p.strip())
         assert words - 6 <= copied and words <= copied + 6, name

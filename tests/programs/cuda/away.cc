@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What other threads get from a driver and from NVML while this process is checkpointed, on a device
-// that is as strict as NVIDIA's driver.
+// What other threads get from a driver and from NVML while this process is checkpointed, on a
+// device that is as strict as NVIDIA's driver.
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -21,7 +21,8 @@ double product = 0;
 int many(int a, long b, int c, long d, int e, long f, double p, float q, double r, float s,
          double t, float u, double v, float w, long g, int h, long i, int j, double x, long k,
          double y, long l) {
-  sum = a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j + 11 * k + 12 * l;
+  sum =
+      a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j + 11 * k + 12 * l;
   product = p * q * r * s * t * u * v * w * x * y;
   return 42;
 }
@@ -35,9 +36,7 @@ std::atomic<int> calls{0};
 int count() { return ++calls; }
 
 using Count = int (*)();
-Count held_count() {
-  return reinterpret_cast<Count>(held_thunk(reinterpret_cast<void *>(&count)));
-}
+Count held_count() { return reinterpret_cast<Count>(held_thunk(reinterpret_cast<void *>(&count))); }
 
 // Calls another held function from within.
 int nested() { return held_count()(); }
