@@ -66,7 +66,8 @@ enum class Type : u16 {
   Save = 15,     // {u32 slots, u32 slot bytes} + staging memfd of slots × slot bytes; answered by
                  // Region and SlotFull messages, then by Saved or Failed
   Saved = 16,    // {str requirements}: a JSON array, what a device must offer to this process
-  Detach = 17,   // {} + read end of the outcome pipe; answered by Ok, and the agent hangs up
+  Detach = 17,   // {} + read end of the outcome pipe; answered by Ok {str requirements, as of now;
+                 // older agents send none}, and the agent hangs up
   Attach = 18,   // {str session socket}: connect to new devices and rebuild the objects there
   Load = 19,     // {u32 slots, u32 slot bytes} + staging memfd; answered by Ok. Then the tool sends
                  // Region and SlotFull, and LoadEnd, which is answered by Ok
@@ -76,7 +77,8 @@ enum class Type : u16 {
 
   // Suspend replaces Save and Detach: the process stays alive without devices. The agent still
   // listens, and answers only these requests and Hello until Wake.
-  Suspend = 24,    // {str folder, or empty: host memory}: where contents go; answered by Suspended
+  Suspend = 24,    // {str folder, or empty: host memory}: where contents go, unless they went
+                   // somewhere by Keep; answered by Suspended
   Suspended = 25,  // {u64 bytes}
   RequirementsWanted = 26,  // {}: answered by Saved
   DeviceMap =
@@ -117,6 +119,14 @@ enum class Type : u16 {
   CopyAhead = 64,   // {u32 rounds}: before Quiesce: copy contents while the program runs; answered
                     // by Ok. Older agents refuse it
 
+  // Before Detach or Suspend, where a program has several processes: all are taken this far before
+  // any of them goes further.
+  Keep = 66,  // {str folder, or empty: host memory}: after Quiesce, instead of Save: contents go
+              // there; answered by Suspended. Older agents refuse it, and Suspend does it
+  Lock =
+      67,  // {}: after Save or Keep: device drivers are locked; answered by Ok. Older agents refuse
+           // it, and Detach or Suspend does it
+
   // To a session keeper.
   ProxyWanted =
       40,           // {u32 version, str api} + stdout, stderr of the process. On success the keeper
@@ -153,6 +163,10 @@ enum class Type : u16 {
   ImageWritten = 56,  // {str image}: an image is complete, and the program continues; answered by
                       // Ok. Older keepers refuse it
 
+  // Program to a proxy for kGpuMemoryProxy, which sends Ok {} first.
+  GpuMemoryWanted =
+      68,  // {}: answered by Ok {u32 n, n × {str UUID, str PCI bus id, u64 free bytes}}
+
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back
 };
@@ -160,6 +174,10 @@ enum class Type : u16 {
 // Host memory that is taken before it is needed, unless a tool's Prepare says otherwise.
 inline constexpr u64 kAheadBytes = u64{2} << 30;
 inline constexpr u64 kZeros = ~u64{0};  // in ContentsAt
+
+// In ProxyWanted, instead of an API: a process that answers GpuMemoryWanted. Older keepers refuse
+// it.
+inline constexpr std::string_view kGpuMemoryProxy = "cuda-memory";
 
 // Flags of CheckpointWanted.
 inline constexpr u32 kStopAfter = 1;  // end the program after the dump

@@ -141,9 +141,12 @@ std::string no_driver_checkpoint() {
       d.path);
 }
 
+// A Lock that returns after its deadline would block the program forever.
+Result<> driver_lock() {
+  return checked(call_in_time(lock_driver, [] { unlock_driver(); }), "lock the driver");
+}
+
 Result<> driver_checkpoint() {
-  // A Lock that returns after its deadline would block the program forever.
-  CKPT_CHECK(checked(call_in_time(lock_driver, [] { unlock_driver(); }), "lock the driver"));
   holes().note();
   CKPT_CHECK(
       checked(call_in_time(checkpoint_driver), "checkpoint the driver's state of this process"));

@@ -27,6 +27,10 @@
 // into the image directly and unmap it beforehand (memory/memory.h), because the driver's copies
 // would need as much host memory again, and CRIU would write them as part of the process.
 //
+// Several processes. While a process is locked or checkpointed, calls for another one that depends
+// on it (NCCL) have been seen to hang (NVIDIA/cuda-checkpoint#30). So a tool takes all processes of
+// a program to LOCKED before it takes the first one to CHECKPOINTED.
+//
 // Precautions. Each call has a deadline (late_call.h). The addresses that the driver unmaps are
 // kept free (holes.h). A Restore that ran out of memory, or does not return, is final: the process
 // has lost its devices.
@@ -48,9 +52,11 @@ using DeviceMap = std::vector<std::pair<std::string, std::string>>;  // UUIDs: f
 
 // Why this driver has no checkpoint; empty: it has.
 std::string no_driver_checkpoint();
-// From RUNNING to CHECKPOINTED. All contexts must be idle.
+// From RUNNING to LOCKED. All contexts must be idle, and no thread may be inside the driver.
+Result<> driver_lock();
+// From LOCKED to CHECKPOINTED.
 Result<> driver_checkpoint();
-// To RUNNING, from whichever state driver_checkpoint() has reached. `map` is a complete one; empty:
+// To RUNNING, from whichever state these have reached. `map` is a complete one; empty:
 // the same devices.
 Result<> driver_restore(const DeviceMap &map);
 // Its Restore is next; false also where the driver does not tell.

@@ -129,6 +129,15 @@ std::string Lifecycle::requirements() const {
   return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+Result<> Lifecycle::lock() {
+  for (Member &m : members_) {
+    m.stage = Stage::Detached;  // as in detach_members()
+    if (Result<> r = m.participant->lock(); !r)
+      return undo_and_fail(cannot("leave its devices", m.participant, std::move(r).error()));
+  }
+  return {};
+}
+
 Result<> Lifecycle::detach(std::span<const int> our_fds) {
   Result<> done = detach_members();
   if (done && !barrier.wait_empty(kKeeperTimeout))
@@ -186,9 +195,16 @@ Failure Lifecycle::undo_and_fail(Error why) {
 
 // ---- suspended
 
-Result<u64> Lifecycle::suspend(const std::string &folder) {
+Result<u64> Lifecycle::keep(const std::string &folder) {
   if (Result<> r = open_store(folder); !r) return undo_and_fail(std::move(r).error());
   if (Result<> moved = move_into_store(); !moved) return undo_and_fail(std::move(moved).error());
+  state_ = State::Saved;
+  kept_ = true;
+  return store_->bytes();
+}
+
+Result<u64> Lifecycle::suspend(const std::string &folder) {
+  if (!kept_) CKPT_CHECK(keep(folder));
   if (Result<> r = detach_members(); !r) return undo_and_fail(std::move(r).error());
   for (Member &m : members_) m.participant->release_devices();
   state_ = State::Suspended;
@@ -303,6 +319,7 @@ void Lifecycle::finish(Verdict verdict) {
   devices_lost_ = false;
   members_.clear();
   store_.reset();
+  kept_ = false;
   drop_prepared();
   state_ = State::Running;
   barrier.open();

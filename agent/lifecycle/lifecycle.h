@@ -64,6 +64,8 @@ class Lifecycle {
   std::vector<Wait> compiled() const;
   // Returns the requirements.
   Result<std::string> save(Channel &tool, Staging &staging, const StagingSink::Lineage &lineage);
+  // Participant::lock(), after save() or keep(). detach() and suspend() do it where none has.
+  Result<> lock();
   // `our_fds` are descriptors of the agent that may still be open.
   Result<> detach(std::span<const int> our_fds);
   // A JSON array: what a new device must offer to each participant.
@@ -73,8 +75,14 @@ class Lifecycle {
 
   // ---- suspended: instead of save() and detach()
 
-  // The contents go into files in `folder`, or into host memory if it is empty, and the program
-  // waits for wake(). Returns the number of bytes.
+  // The contents go into files in `folder`, or into host memory if it is empty. Returns the number
+  // of bytes.
+  Result<u64> keep(const std::string &folder);
+  // Whether suspend() may be called: after quiesce(), or after keep().
+  bool can_suspend() const {
+    return state_ == protocol::State::Quiesced || (kept_ && state_ == protocol::State::Saved);
+  }
+  // keep(), unless that was called, and the program waits for wake(). Returns the number of bytes.
   Result<u64> suspend(const std::string &folder);
   // attach(), load() and resume() on the devices of use_devices(). After a failure the program is
   // still suspended, or has lost its devices: its session has no keeper any more, or
@@ -143,6 +151,7 @@ class Lifecycle {
   std::optional<ContentsStore> spent_;     // of the last wake()
   std::optional<ContentsStore> prepared_;  // for the next one
   u64 prepared_bytes_ = 0;                 // for which it has room
+  bool kept_ = false;                      // by keep(), in the checkpoint in progress
   std::atomic<protocol::State> state_{protocol::State::Running};
   std::vector<Wait> waits_;
   bool devices_lost_ = false;  // in the checkpoint in progress

@@ -174,6 +174,10 @@ class Participant {
   // A JSON object: what another device must offer to take over this process. The tool passes it to
   // `ckpt-<name>-proxy --check` before a restore.
   virtual std::string requirements() = 0;
+  // After save(): what must have been done in every process of the program before any of them is
+  // detached. A tool asks all agents for it first; detach() does it where none has asked. Undone as
+  // detach() is.
+  virtual Result<> lock() { return {}; }
   // Unmaps and closes everything that belongs to devices: rings, sockets, drivers. Also undoes an
   // attach() when a later step of the restore fails.
   virtual Result<> detach() = 0;

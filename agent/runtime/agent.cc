@@ -92,10 +92,11 @@ void AgentProcess::in_child() {
 
 // The agent's thread runs until the process ends, so only the file of its socket is removed. If a
 // signal handler that interrupted the holder of the lock calls exit(), the session keeper removes
-// it.
+// it. So it does after a checkpoint or a suspend that began before exit(): a library's own handler
+// may call a device and then waits for the resume, which a tool requests by this socket.
 void AgentProcess::at_exit() {
   Agent *current = agent.load();
-  if (!current) return;
+  if (!current || current->busy_ || current->lifecycle.state() != protocol::State::Running) return;
   if (current->source_) current->source_->exiting();
   std::unique_lock lock(mutex, std::try_to_lock);
   if (lock && !current->listener_.path().empty()) ::unlink(current->listener_.path().c_str());
@@ -201,9 +202,11 @@ bool Agent::wait_for_tool() {
 void Agent::serve_next_tool() {
   Result<Channel> tool = listener_.accept();
   if (tool) {
+    busy_ = true;
     if (source_) source_->pause();
     serve(std::move(*tool));
     if (source_) source_->resume();
+    busy_ = false;
     return;
   }
   log::warn("a tool cannot connect to this program: {}", tool.error().what);

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -57,6 +58,7 @@ class Agent {
   pthread_t thread_{};
   std::vector<Participant *> participants_;
   std::unique_ptr<EventSource> source_;
+  std::atomic<bool> busy_{false};  // a tool is connected
 };
 
 }  // namespace ckpt::agent

@@ -64,7 +64,9 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::CompileWanted, "CompileWanted", State::Attached, &Dialogue::compiled},
     {Type::Load, "Load", State::Attached, &Dialogue::load},
     {Type::Resume, "Resume", State::Loaded, &Dialogue::resume},
-    {Type::Suspend, "Suspend", State::Quiesced, &Dialogue::suspend},
+    {Type::Keep, "Keep", State::Quiesced, &Dialogue::keep},
+    {Type::Lock, "Lock", State::Saved, &Dialogue::lock},
+    {Type::Suspend, "Suspend", {}, &Dialogue::suspend},
     {Type::RequirementsWanted, "RequirementsWanted", State::Suspended, &Dialogue::requirements},
     {Type::DeviceMap, "DeviceMap", {}, &Dialogue::device_map},
     {Type::Wake, "Wake", State::Suspended, &Dialogue::wake},
@@ -234,16 +236,35 @@ void Dialogue::detach(Incoming &request) {
   ours.insert(ours.end(), {tool_.fd(), request.fds[0].get()});
   Result<> detached = lifecycle_.detach(ours);
   if (!detached) return answer(detached);
-  if (Result<> sent = tool_.send(Type::Ok); !sent) return lifecycle_.undo(sent.error());
+  Writer now;
+  now.str(lifecycle_.requirements());
+  if (Result<> sent = tool_.send(Type::Ok, now); !sent) return lifecycle_.undo(sent.error());
   outcome_pipe_ = std::move(request.fds[0]);
   over_ = true;
   end_ = End::Detached;
+}
+
+void Dialogue::keep(Incoming &request) {
+  Reader in = request.reader();
+  std::string folder(in.str());
+  if (!in.done()) return malformed("Keep");
+  Result<u64> bytes = lifecycle_.keep(folder);
+  if (!bytes) return answer(Failure(bytes.error()));
+  (void)tool_.send(Type::Suspended, Writer().put(*bytes));
+}
+
+void Dialogue::lock(Incoming &request) {
+  if (!request.reader().done()) return malformed("Lock");
+  answer(lifecycle_.lock());
 }
 
 void Dialogue::suspend(Incoming &request) {
   Reader in = request.reader();
   std::string folder(in.str());
   if (!in.done()) return malformed("Suspend");
+  if (!lifecycle_.can_suspend())
+    return answer(fail("Suspend is possible only when the program is quiesced; it is {}",
+                       state_name(lifecycle_.state())));
   Result<u64> bytes = lifecycle_.suspend(folder);
   if (!bytes) return answer(Failure(bytes.error()));
   // A tool that was killed resumes nothing, and its user does not know of the suspended program.

@@ -46,6 +46,8 @@ class Dialogue {
   void contents_readable(Incoming &request);
   void waits(Incoming &request);
   void increment(Incoming &request);
+  void keep(Incoming &request);
+  void lock(Incoming &request);
   void suspend(Incoming &request);
   void requirements(Incoming &request);
   void device_map(Incoming &request);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What launches, small copies and allocations cost. Prints nanoseconds per call, the least of
+// What launches, small copies, queries and allocations cost. Prints nanoseconds per call, the least of
 // several rounds. bench/cuda/run runs it with and without ckpt-run.
 #include <chrono>
 #include <cstdio>
@@ -36,6 +36,7 @@ int main(int argc, char **argv) {
   double launch = nanoseconds(calls, [] { nothing<<<1, 1>>>(); });
   double copy =
       nanoseconds(calls, [&] { cudaMemcpy(p, host, sizeof host, cudaMemcpyHostToDevice); });
+  double query = nanoseconds(calls, [] { cudaStreamQuery(nullptr); });
   double info = nanoseconds(calls, [&] { cudaMemGetInfo(&free_bytes, &total); });
   double small = nanoseconds(calls, [] {
     void *q = nullptr;
@@ -47,7 +48,7 @@ int main(int argc, char **argv) {
     cudaMalloc(&q, 8 << 20);
     cudaFree(q);
   });
-  std::printf("launch %.0f  copy %.0f  info %.0f  malloc+free of 4 KiB %.0f, of 8 MiB %.0f  (ns)\n",
-              launch, copy, info, small, large);
+  std::printf("launch %.0f  copy %.0f  query %.0f  info %.0f  malloc+free of 4 KiB %.0f, of 8 MiB %.0f  (ns)\n",
+              launch, copy, query, info, small, large);
   return 0;
 }

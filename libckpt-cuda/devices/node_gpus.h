@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The UUIDs of all GPUs of this machine, whether CUDA_VISIBLE_DEVICES shows them or not, and their
-// memory.
+// The GPUs of this machine, whether CUDA_VISIBLE_DEVICES shows them or not, and their memory.
 //
 // The driver's Restore needs a map of every GPU that the kernel's driver sees (device_map.h), but
 // its own calls list only those that the process may use. Two documented interfaces list all: the
 // files /proc/driver/nvidia/gpus/*/information, and NVML, which ignores CUDA_VISIBLE_DEVICES. The
-// files come first, because reading them opens no device.
+// files come first, because reading them opens no device. NVML is asked in other processes only
+// (proxy/nvml.h, outside_gpus.h).
 #pragma once
 
 #include <string>
@@ -16,21 +16,16 @@
 
 namespace ckpt::cuda {
 
-// Loads NVML, which takes the loader's lock; the functions below do not, if this was called before.
-void load_nvml();
-
-// As uuid_text() writes them; empty: not known.
-std::vector<std::string> node_gpus();
-
-// The UUID of the GPU with this PCI bus id; empty: not known.
-std::string gpu_at(const char *pci_bus_id);
-
 struct GpuMemory {
-  std::string uuid;
+  std::string uuid;    // as uuid_text() writes it
+  std::string bus_id;  // as bus_id_text() writes it; empty: not known
   u64 free_bytes = 0;
-  u64 own_bytes = 0;  // of this process; 0 also where NVML does not tell
 };
-// Of all GPUs, from NVML, whether the driver is checkpointed or not; empty: not known.
-std::vector<GpuMemory> gpu_memory();
+
+// The UUIDs of all GPUs, from the files. Empty: not known.
+std::vector<std::string> gpus_in_files();
+
+// "00000000:3b:00.0" for "0000:3B:00.0", so that the forms of the driver and of NVML compare equal.
+std::string bus_id_text(const char *bus_id);
 
 }  // namespace ckpt::cuda

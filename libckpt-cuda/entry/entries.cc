@@ -6,7 +6,7 @@
 
 #include "common/api/cuda_jump.h"
 #include "libckpt-cuda/entry/calls.h"
-#include "libckpt-cuda/entry/jumps.h"
+#include "libckpt-cuda/entry/held_calls.h"
 #include "slicing/settings.h"
 
 namespace ckpt::cuda {
@@ -17,8 +17,6 @@ namespace {
 
 // The target of an entry that the driver does not have, or of all where no driver was found.
 CUresult not_found() { return CUDA_ERROR_NOT_FOUND; }
-// The target of entries that are the driver's own, after the devices were lost.
-CUresult unavailable() { return CUDA_ERROR_DEVICE_UNAVAILABLE; }
 
 // Returns the address of our function; null: the entry is not in cuda.api. A function, because the
 // address of another function, cast to void *, is no constant expression.
@@ -87,23 +85,25 @@ void **const kTargets[] = {
 #undef CU_ENTRY
 };
 
-char *const kJumps[] = {
-#define CU_ENTRY(name, version, symbol, per_thread) jump_##symbol,
-#include "common/api/cuda_entries.api"
-#undef CU_ENTRY
-};
+template <Id I>
+inline constexpr bool kStraight = false;
 
-bool needs_no_device(const char *name) {
-  for (const char *free : {"cuGetErrorName", "cuGetErrorString", "cuDriverGetVersion"})
-    if (std::strcmp(name, free) == 0) return true;
-  return false;
-}
+#define STRAIGHT(symbol, reason) \
+  template <>                    \
+  inline constexpr bool kStraight<Id::id_##symbol> = true;
+#include "libckpt-cuda/straight.api"
+#undef STRAIGHT
 
 // A local static, because the constructor in driver.cc may run before those of this file.
 const EntryInfo *infos() {
   static const EntryInfo kInfo[] = {
-#define CU_ENTRY(name, version, symbol, per_thread) \
-  {#name, version, #symbol, per_thread, ours(kOurs<Id::id_##symbol>, kSliced<Id::id_##symbol>)},
+#define CU_ENTRY(name, version, symbol, per_thread)        \
+  {#name,                                                  \
+   version,                                                \
+   #symbol,                                                \
+   per_thread,                                             \
+   ours(kOurs<Id::id_##symbol>, kSliced<Id::id_##symbol>), \
+   kStraight<Id::id_##symbol>},
 #include "common/api/cuda_entries.api"
 #undef CU_ENTRY
   };
@@ -114,20 +114,17 @@ const EntryInfo *infos() {
 
 const EntryInfo &entry_info(Id id) { return infos()[static_cast<size_t>(id)]; }
 
+void *given_for(const EntryInfo &info, void *real) {
+  if (info.ours != nullptr) return info.ours;
+  return info.straight ? real : held_thunk(real);
+}
+
 void fill_targets(bool wrap) {
   for (size_t i = 0; i < kEntries; i++) {
     void *real = g_real[i];
-    void *given = wrap && infos()[i].ours != nullptr ? infos()[i].ours : real;
-    *kTargets[i] = real != nullptr ? given : reinterpret_cast<void *>(&not_found);
+    if (real == nullptr) real = reinterpret_cast<void *>(&not_found);
+    *kTargets[i] = wrap && g_real[i] != nullptr ? given_for(infos()[i], real) : real;
   }
-}
-
-void *jump_to(Id id) { return kJumps[static_cast<size_t>(id)]; }
-
-void lose_targets() {
-  for (size_t i = 0; i < kEntries; i++)
-    if (infos()[i].ours == nullptr && g_real[i] != nullptr && !needs_no_device(infos()[i].name))
-      __atomic_store_n(kTargets[i], reinterpret_cast<void *>(&unavailable), __ATOMIC_RELAXED);
 }
 
 }  // namespace ckpt::cuda

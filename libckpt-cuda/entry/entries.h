@@ -5,12 +5,15 @@
 //
 // The problem. A program reaches the driver in two ways: it is linked to symbols of libcuda.so.1
 // (-lcuda, dlsym), or it asks cuGetProcAddress for pointers, as every CUDA runtime does. We must
-// replace 230 entries without affecting the 400 others. Their parameters need not be known.
+// replace 230 entries, and hold the 400 others back while the driver is checkpointed. Their
+// parameters need not be known for that.
 //
-// Example. The program calls cuEventRecord, which needs nothing from us, and cuMemAlloc_v2, which
-// we replace:
+// Example. The program calls cuGetErrorName, which needs nothing from us, cuEventRecord, which is
+// held back, and cuMemAlloc_v2, which we replace:
 //
-//   cuEventRecord:  endbr64            target_cuEventRecord: .quad the driver's cuEventRecord
+//   cuGetErrorName: endbr64            target_cuGetErrorName: .quad the driver's cuGetErrorName
+//                   jmp *target(%rip)
+//   cuEventRecord:  endbr64            target_cuEventRecord: .quad a thunk (held_calls.h)
 //                   jmp *target(%rip)
 //   cuMemAlloc_v2:  endbr64            target_cuMemAlloc_v2: .quad entry_cuMemAlloc_v2
 //                   jmp *target(%rip)
@@ -18,12 +21,12 @@
 // How it works. cuda_entries.api lists all entries. For each line, entries.cc emits one exported
 // function of one indirect jump, in assembly, because a jump passes every argument on, on the stack
 // and in registers, whatever the signature. The constructor of this library (driver.cc) looks up
-// each entry in the driver and fills the targets: with ours where cuda.api has a line and the
-// process runs under ckpt-run, else with the driver's. cuGetProcAddress returns the same targets,
-// so a pointer that we do not replace leads straight to the driver.
+// each entry in the driver and fills the targets. In a process that runs under ckpt-run, they are
+// ours where cuda.api has a line, the driver's where straight.api has one, and otherwise thunks. In
+// other processes all are the driver's. cuGetProcAddress returns the same targets.
 //
-// Cost. One jump for an entry that is linked and not ours; nothing for one from cuGetProcAddress;
-// the gate (about 16 ns) for one of ours. The table is filled by 640 calls of dlsym at the start.
+// Cost. One jump for an entry that is linked; then the gate: about 16 ns for one of ours, about 10
+// ns for a thunk. The table is filled by 640 calls of dlsym at the start.
 //
 // Source. CUDA driver API, "Driver Entry Point Access"; System V ABI for x86-64, section 3.2.
 #pragma once
@@ -49,7 +52,8 @@ struct EntryInfo {
   int version;       // of the CUDA release that introduced this form, 12080 for 12.8
   const char *symbol;
   bool per_thread;  // the form for the per-thread default stream
-  void *ours;       // null: the program is given the driver's own
+  void *ours;       // null: it is in neither cuda.api nor guest.api
+  bool straight;    // it is in straight.api
 };
 
 const EntryInfo &entry_info(Id id);
@@ -65,6 +69,8 @@ inline constexpr size_t kEntries = api::kCudaEntries;
 extern void *g_real[kEntries];
 inline void *real_entry(Id id) { return g_real[static_cast<size_t>(id)]; }
 
+// What the program gets for an entry of which the driver's address is `real`.
+void *given_for(const EntryInfo &info, void *real);
 // Fills the target of every exported symbol. With `wrap` false all are the driver's own.
 void fill_targets(bool wrap);
 

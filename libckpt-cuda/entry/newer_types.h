@@ -22,6 +22,7 @@ using PFN_cuStreamBeginCaptureToCig_v13010_ptsz = PFN_cuStreamBeginCaptureToCig_
 
 #if CUDA_VERSION < 13020
 using PFN_cuFuncGetParamCount_v13020 = CUresult (*)(CUfunction, size_t *);
+using PFN_cuGraphNodeGetParams_v13020 = CUresult (*)(CUgraphNode, CUgraphNodeParams *);
 using PFN_cuKernelGetParamCount_v13020 = CUresult (*)(CUkernel, size_t *);
 using PFN_cuMemcpyWithAttributesAsync_v13020 = CUresult (*)(CUdeviceptr, CUdeviceptr, size_t,
                                                             CUmemcpyAttributes *, CUstream);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gate of CUDA, and how an entry passes it.
+// The gate of calls that submit work or change device memory, and how an entry passes it. Other
+// calls pass the gate of held_calls.h.
 #pragma once
 
 #include <atomic>

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuInit, and cuGetProcAddress, which runtimes call for each entry that they use.
+// cuInit, and cuGetProcAddress, which runtimes call for each entry that they use. A look-up that
+// fails makes a runtime believe for good that the driver lacks the entry, so look-ups wait, too,
+// while the driver is checkpointed.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <optional>
 
 #include "common/base/log.h"
-#include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
-#include "libckpt-cuda/entry/jumps.h"
+#include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/newer_entries.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/lifecycle/participant.h"
@@ -37,12 +38,14 @@ CUresult start_driver(unsigned int flags) {
     result = REAL(cuInit)(flags);
     return *result == CUDA_SUCCESS;
   };
-  if (joined.exchange(true)) return REAL(cuInit)(flags);
+  if (joined.exchange(true)) {
+    HOLD_OR_RETURN(held);
+    return REAL(cuInit)(flags);
+  }
   Result<> added = agent::start_participant(participant(), start);
   if (!result) start();
   joined = *result == CUDA_SUCCESS;
   if (!joined) return *result;
-  load_nvml();  // now, because this thread may wait for the loader
   log_notice();
   if (!added)
     log::error(std::move(added.error()).in("this program's CUDA state cannot be checkpointed"));
@@ -75,10 +78,10 @@ void *entry_for_program(const char *name, void *real, int version, cuuint64_t fl
   if (driver_version() != 0) version = std::min(version, driver_version());
   Id id = api::find_cuda_entry(name, version, per_thread);
   if (id == Id::Count) return newer_entry(name, real);
-  void *ours = entry_info(id).ours;
-  if (ours == nullptr) return real == real_entry(id) ? jump_to(id) : real;
-  if (version > kKnownVersion && is_newer_form(name, real, flags)) return newer_entry(name, real);
-  return ours;
+  const EntryInfo &info = entry_info(id);
+  if (info.ours != nullptr && version > kKnownVersion && is_newer_form(name, real, flags))
+    return newer_entry(name, real);
+  return given_for(info, real);
 }
 
 }  // namespace
@@ -94,6 +97,7 @@ CUresult entry_cuInit(unsigned int flags) {
 
 CUresult entry_cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
                                    CUdriverProcAddressQueryResult *result) {
+  HOLD_OR_RETURN(held);
   CUresult e = REAL(cuGetProcAddress_v2)(name, function, version, flags, result);
   if (e != CUDA_SUCCESS || *function == nullptr) return e;
   *function = entry_for_program(name, *function, version, flags);
@@ -103,6 +107,7 @@ CUresult entry_cuGetProcAddress_v2(const char *name, void **function, int versio
 }
 
 CUresult entry_cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
+  HOLD_OR_RETURN(held);
   CUresult e = REAL(cuGetProcAddress)(name, function, version, flags);
   if (e != CUDA_SUCCESS || *function == nullptr) return e;
   *function = entry_for_program(name, *function, version, flags);

@@ -118,8 +118,6 @@ SET_EXEC_NODE_IN_CONTEXT(cuGraphExecMemsetNodeSetParams, cuGraphMemsetNodeSetPar
         exec, node, [&] { return REAL(symbol)(exec, node, given); },               \
         [&](CUgraphNode mine) { return guest::graph_calls().same(mine, given); }); \
   }
-SET_EXEC_NODE(cuGraphExecHostNodeSetParams, cuGraphHostNodeSetParams,
-              const CUDA_HOST_NODE_PARAMS_v1 *)
 SET_EXEC_NODE(cuGraphExecEventRecordNodeSetEvent, cuGraphEventRecordNodeSetEvent, CUevent)
 SET_EXEC_NODE(cuGraphExecEventWaitNodeSetEvent, cuGraphEventWaitNodeSetEvent, CUevent)
 
@@ -130,6 +128,18 @@ CUresult guest_cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode 
       with_memory([&] { return REAL(cuGraphExecChildGraphNodeSetParams)(exec, node, child); });
   if (e == CUDA_SUCCESS) follow_child(exec, node, child);
   return e;
+}
+
+CUresult guest_cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                            const CUDA_HOST_NODE_PARAMS_v1 *given) {
+  PASS_OR_RETURN(pass);
+  if (given == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUDA_HOST_NODE_PARAMS_v1 params = counted_node(*given);
+  return change_node(
+      exec, node, [&] { return REAL(cuGraphExecHostNodeSetParams)(exec, node, &params); },
+      [&](CUgraphNode mine) {
+        return guest::graph_calls().cuGraphHostNodeSetParams(mine, &params);
+      });
 }
 
 CUresult guest_cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,

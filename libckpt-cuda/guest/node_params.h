@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "libckpt-cuda/guest/arguments.h"
+#include "libckpt-cuda/lifecycle/host_node_params.h"
 
 namespace ckpt::cuda::guest {
 
@@ -44,7 +45,7 @@ class NodeParams {
 // passed on as they are.
 class AnyNodeParams {
  public:
-  explicit AnyNodeParams(CUgraphNodeParams *given) : given_(given) {
+  explicit AnyNodeParams(CUgraphNodeParams *given) : host_(given), given_(host_.get()) {
     if (given == nullptr || given->type != CU_GRAPH_NODE_TYPE_KERNEL) return;
     copy_ = *given;
     kernel_.emplace(&given->kernel);
@@ -54,6 +55,7 @@ class AnyNodeParams {
   CUgraphNodeParams *get() { return given_; }
 
  private:
+  HostNodeParams host_;
   CUgraphNodeParams *given_;
   CUgraphNodeParams copy_{};
   std::optional<NodeParams<CUDA_KERNEL_NODE_PARAMS_v3>> kernel_;

@@ -6,7 +6,6 @@
 
 #include "common/base/log.h"
 #include "driver-checkpoint/uuid.h"
-#include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/memory/served.h"
 
@@ -46,21 +45,34 @@ std::vector<DeviceInfo> visible_devices() {
 }
 
 Devices read_devices() {
-  Devices d{visible_devices(), node_gpus()};
-  for (const GpuMemory &m : gpu_memory())
-    for (DeviceInfo &info : d.visible)
-      if (u64 ours = served_bytes(info.number); info.uuid == m.uuid && m.own_bytes > ours)
-        info.driver_bytes = m.own_bytes - ours;
+  Devices d{visible_devices(), {}};
   driver().cuDriverGetVersion(&d.driver_version);
   return d;
 }
 
-Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMap &map) {
-  std::vector<GpuMemory> gpus = gpu_memory();
+std::vector<std::string> all_gpus(OutsideGpus &outside) {
+  std::vector<std::string> all = gpus_in_files();
+  if (!all.empty()) return all;
+  for (const GpuMemory &gpu : outside.ask()) all.push_back(gpu.uuid);
+  return all;
+}
+
+void note_driver_bytes(std::vector<DeviceInfo> &devices, const std::vector<GpuMemory> &before,
+                       const std::vector<GpuMemory> &after) {
+  for (DeviceInfo &d : devices) {
+    auto was = std::ranges::find(before, d.uuid, &GpuMemory::uuid);
+    auto is = std::ranges::find(after, d.uuid, &GpuMemory::uuid);
+    if (!d.used || was == before.end() || is == after.end()) continue;
+    d.driver_bytes = is->free_bytes > was->free_bytes ? is->free_bytes - was->free_bytes : 0;
+  }
+}
+
+Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMap &map,
+                           const std::vector<GpuMemory> &now) {
   for (const DeviceInfo &d : before) {
     u64 needed = d.driver_bytes + served_bytes(d.number);
-    auto place = std::ranges::find(gpus, place_after(d.uuid, map), &GpuMemory::uuid);
-    if (d.driver_bytes > 0 && place != gpus.end() && place->free_bytes < needed)
+    auto place = std::ranges::find(now, place_after(d.uuid, map), &GpuMemory::uuid);
+    if (d.driver_bytes > 0 && place != now.end() && place->free_bytes < needed)
       return fail_with_hint(
           fmt::format("{} has {} MiB free, and the program needs {} MiB there, {} MiB of them for "
                       "the CUDA driver",
@@ -70,15 +82,15 @@ Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMa
   return {};
 }
 
-void warn_of_stale_bus_ids(const DeviceMap &map) {
-  if (map.empty()) return;
+void warn_of_stale_bus_ids(const std::vector<GpuMemory> &gpus) {
   for (const DeviceInfo &d : visible_devices()) {
     std::array<char, 32> id{};
     CUdevice device = 0;
     if (driver().cuDeviceGet(&device, d.number) != CUDA_SUCCESS ||
         driver().cuDeviceGetPCIBusId(id.data(), id.size(), device) != CUDA_SUCCESS)
       continue;
-    if (std::string there = gpu_at(id.data()); !there.empty() && there != d.uuid)
+    auto there = std::ranges::find(gpus, bus_id_text(id.data()), &GpuMemory::bus_id);
+    if (there != gpus.end() && there->uuid != d.uuid)
       log::warn(
           "the CUDA driver still says that device {} has the PCI bus id {}, which is another GPU: "
           "libraries that look devices up by it (NCCL, NVML) may fail after this move",

@@ -9,9 +9,9 @@
 #include "common/base/log.h"
 #include "driver-checkpoint/driver_checkpoint.h"
 #include "libckpt-cuda/code/code.h"
-#include "libckpt-cuda/devices/node_gpus.h"
+#include "libckpt-cuda/devices/outside_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
-#include "libckpt-cuda/entry/jumps.h"
+#include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/newer_entries.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/blockers.h"
@@ -27,6 +27,10 @@
 
 namespace ckpt::cuda {
 namespace {
+
+// Calls that are inside the driver while its devices are idle take microseconds; a loaded machine
+// may take longer.
+constexpr std::chrono::seconds kCallLimit{10};
 
 // libcuda.so.1 answers for the other files of the driver's package, except those of another API.
 bool is_part_of_driver(std::string_view path) {
@@ -76,12 +80,13 @@ class Cuda final : public agent::Participant {
   }
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
+    outside_.start();
     CKPT_CHECK(quiesce_devices(deadline));
     // What the program did between the preflight and the closing of the gate.
     std::vector<std::string> late;
     append_blockers(late);
     if (!late.empty()) return fail("{}", late.front());
-    devices_ = read_devices();
+    devices_ = read_devices_again();
     return {};
   }
 
@@ -96,10 +101,23 @@ class Cuda final : public agent::Participant {
         all.push_back(d.name);
   }
 
-  Result<> detach() override {
+  // From here on every call waits. No kernel runs, so those inside end soon.
+  Result<> lock() override {
     detached_ = true;
+    if (!HeldCalls::close(std::chrono::steady_clock::now() + kCallLimit))
+      return fail_with_hint("a CUDA call has not returned, although the devices are idle",
+                            "try again");
     CKPT_CHECK(unmap_served_memory());
-    return driver_checkpoint();
+    locked_ = true;
+    return driver_lock();
+  }
+
+  Result<> detach() override {
+    if (!locked_) CKPT_CHECK(lock());
+    locked_ = false;
+    Result<> left = leave_driver();
+    outside_.end();
+    return left;
   }
 
   Result<> attach_again() override { return attach_to({}); }
@@ -109,7 +127,7 @@ class Cuda final : public agent::Participant {
     // The Manager names only the new device: the program then sees one device, the old one.
     for (const agent::DevicePair &p : map)
       wanted.emplace_back(p.from.empty() ? first_device() : p.from, p.to);
-    CKPT_TRY(map_, complete_map(wanted, devices_.gpus, node_gpus()));
+    CKPT_TRY(map_, complete_map(wanted, devices_.gpus, all_gpus(outside_)));
     unsuited_ = reason_against_map(map_, devices_.driver_version);
     if (!unsuited_.empty()) return fail("{}", unsuited_);
     return {};
@@ -124,6 +142,9 @@ class Cuda final : public agent::Participant {
   void resume() override {
     g_devices_lost = detached_;
     if (detached_) lose();
+    locked_ = false;
+    outside_.end();
+    HeldCalls::open();
     gate().open();
   }
 
@@ -132,7 +153,11 @@ class Cuda final : public agent::Participant {
     return exclude(reinterpret_cast<u64>(handle), false);
   }
 
-  void forked() override { gate().forget(); }
+  void forked() override {
+    gate().forget();
+    HeldCalls::forget();
+    outside_.end();
+  }
 
  private:
   std::string first_device() const {
@@ -143,8 +168,23 @@ class Cuda final : public agent::Participant {
     return memory().exclude(address, excluded) || pools().exclude(address, excluded);
   }
 
+  // The driver is locked and has no memory of ours.
+  Result<> leave_driver() {
+    std::vector<GpuMemory> before = outside_.ask();
+    CKPT_CHECK(driver_checkpoint());
+    note_driver_bytes(devices_.visible, before, outside_.ask());
+    return {};
+  }
+
   Result<> attach_to(const DeviceMap &map) {
     unsuited_.clear();
+    locked_ = false;
+    Result<> attached = take_devices(map);
+    outside_.end();
+    return attached;
+  }
+
+  Result<> take_devices(const DeviceMap &map) {
     CKPT_CHECK(check_room(map));
     CKPT_CHECK(driver_restore(map));
     Result<> attached = check_moved(devices_.visible, map);
@@ -155,28 +195,45 @@ class Cuda final : public agent::Participant {
       return attached;
     }
     detached_ = false;
-    warn_of_stale_bus_ids(map);
+    if (!map.empty()) warn_of_stale_bus_ids(outside_.ask());
     return {};
   }
 
   // The driver's Restore must not run out of memory, because that can be final. Where it is not
   // checkpointed, it still has its share.
-  Result<> check_room(const DeviceMap &map) const {
-    return driver_is_checkpointed() ? devices_have_room(devices_.visible, map) : Result<>();
+  Result<> check_room(const DeviceMap &map) {
+    auto has_share = [](const DeviceInfo &d) { return d.driver_bytes > 0; };
+    if (!std::ranges::any_of(devices_.visible, has_share) || !driver_is_checkpointed()) return {};
+    return devices_have_room(devices_.visible, map, outside_.ask());
+  }
+
+  // What the driver does not tell is kept: its share as of the last checkpoint.
+  Devices read_devices_again() {
+    Devices now = read_devices();
+    now.gpus = all_gpus(outside_);
+    std::vector<ContextInfo> contexts = live_contexts();
+    for (DeviceInfo &d : now.visible) {
+      d.used =
+          std::ranges::any_of(contexts, [&](const ContextInfo &c) { return c.device == d.number; });
+      auto was = std::ranges::find(devices_.visible, d.uuid, &DeviceInfo::uuid);
+      if (was != devices_.visible.end()) d.driver_bytes = was->driver_bytes;
+    }
+    return now;
   }
 
   // A program that waits for room on a device must not hold a part of it.
   void leave_again() {
-    devices_ = read_devices();
+    devices_ = read_devices_again();
     Result<> left = unmap_served_memory();
-    if (left) left = driver_checkpoint();
+    if (left) left = driver_lock();
+    if (left) left = leave_driver();
     if (!left) log::error(left.error());
   }
 
   // Calls that came while the driver was checkpointed wait inside it, and return only when it runs
   // again. It has no memory then, and no later call reaches it.
   void lose() {
-    lose_targets();
+    lose_held_calls();
     lose_newer_entries();
     if (Result<> r = driver_restore({}); !r)
       log::warn("calls that wait in the driver will not return: {}", r.error().what);
@@ -186,6 +243,8 @@ class Cuda final : public agent::Participant {
   DeviceMap map_;
   std::string unsuited_;  // why the devices of the last use_devices() can never be its own
   bool detached_ = false;
+  bool locked_ = false;  // lock() has been called, and detach() comes next
+  OutsideGpus outside_;
 };
 
 }  // namespace

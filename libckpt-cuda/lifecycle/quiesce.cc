@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "libckpt-cuda/entry/pass.h"
+#include "libckpt-cuda/lifecycle/host_functions.h"
 #include "libckpt-cuda/lifecycle/streams.h"
 #include "libckpt-cuda/memory/contexts.h"
 

@@ -4,6 +4,7 @@
 // other memory.
 #include <cstring>
 
+#include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/memory/managed_memory.h"
@@ -108,7 +109,7 @@ CUresult entry_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width,
 }
 
 CUresult entry_cuMemGetInfo_v2(size_t *free, size_t *total) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   CUresult e = REAL(cuMemGetInfo_v2)(free, total);
   ContextInfo context;
   if (e == CUDA_SUCCESS && current_context(context) == CUDA_SUCCESS)
@@ -117,7 +118,7 @@ CUresult entry_cuMemGetInfo_v2(size_t *free, size_t *total) {
 }
 
 CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   u64 ours_base = 0, ours_bytes = 0;
   if (!find_range(p, ours_base, ours_bytes)) return REAL(cuMemGetAddressRange_v2)(base, bytes, p);
   if (base != nullptr) *base = ours_base;
@@ -126,14 +127,14 @@ CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevic
 }
 
 CUresult entry_cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr p) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   if (out != nullptr && answers(p, attribute, out)) return CUDA_SUCCESS;
   return REAL(cuPointerGetAttribute)(out, attribute, p);
 }
 
 CUresult entry_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes, void **out,
                                       CUdeviceptr p) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   CUresult e = REAL(cuPointerGetAttributes)(n, attributes, out, p);
   for (unsigned i = 0; e == CUDA_SUCCESS && i < n; i++) answers(p, attributes[i], out[i]);
   return e;

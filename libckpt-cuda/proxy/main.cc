@@ -22,10 +22,10 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/ipc/unix_socket.h"
-#include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/proxy/device_check.h"
 #include "libckpt-cuda/proxy/environment.h"
 #include "libckpt-cuda/proxy/forwarded_check.h"
+#include "libckpt-cuda/proxy/nvml.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -70,7 +70,9 @@ int list() {
 
 // Where nothing tells the others, the devices that this process sees.
 std::vector<std::string> all_gpus(const std::vector<RealDevice> &visible) {
-  std::vector<std::string> gpus = node_gpus();
+  std::vector<std::string> gpus = gpus_in_files();
+  if (gpus.empty())
+    for (const GpuMemory &gpu : ask_nvml()) gpus.push_back(gpu.uuid);
   if (gpus.empty())
     for (const RealDevice &d : visible) gpus.push_back(d.uuid);
   return gpus;
@@ -113,6 +115,24 @@ int serve(int connection) {
   if (!send_message(connection, static_cast<u16>(protocol::Type::Ok))) return 1;
   (void)receive_message(connection);
   return 0;
+}
+
+// Tells the program at the other end of the GPUs' free memory (devices/outside_gpus.h).
+int serve_memory(int connection) {
+  RealDriver driver = find_driver();
+  set_driver_variables(driver);
+  load_nvml_of(driver);
+  keep_nvml();
+  if (!send_message(connection, static_cast<u16>(protocol::Type::Ok))) return 1;
+  for (;;) {
+    Result<std::optional<Message>> m = receive_message(connection);
+    if (!m || !*m || (*m)->type != static_cast<u16>(protocol::Type::GpuMemoryWanted)) return 0;
+    std::vector<GpuMemory> all = ask_nvml();
+    Writer w;
+    w.put(static_cast<u32>(all.size()));
+    for (const GpuMemory &gpu : all) w.str(gpu.uuid).str(gpu.bus_id).put(gpu.free_bytes);
+    if (!send_message(connection, static_cast<u16>(protocol::Type::Ok), w.bytes())) return 1;
+  }
 }
 
 // The program may make its calls itself, with this driver and these devices (all if there is none),
@@ -167,8 +187,11 @@ int run(int argc, char **argv) {
   app.add_flag("--calls", calls,
                "with --serve: serve the driver calls of a program that was started on another "
                "node's device");
+  bool memory = false;
+  app.add_flag("--memory", memory, "with --serve: tell a program of the devices' free memory");
   app.allow_extras();  // what the keeper says to all proxies
   CLI11_PARSE(app, argc, argv);
+  if (connection && memory) return serve_memory(*connection);
   if (connection) return calls ? become_server(*connection, devices) : serve(*connection);
   if (want_list) return list();
   if (want_check) return check(devices);

@@ -14,7 +14,7 @@
 #include "common/base/gpu.h"
 #include "common/base/installation.h"
 #include "driver-checkpoint/uuid.h"
-#include "libckpt-cuda/devices/node_gpus.h"
+#include "libckpt-cuda/proxy/nvml.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -43,14 +43,6 @@ std::string software_driver() {
 template <class F>
 F entry(void *handle, const char *name) {
   return reinterpret_cast<F>(::dlsym(handle, name));
-}
-
-// The software device's NVML is not where the loader looks. Loaded once, it is found by its name.
-void load_nvml_of(const RealDriver &driver) {
-  if (!driver.software) return;
-  fs::path here = fs::path(driver.path).parent_path();
-  for (const fs::path &folder : {here.parent_path() / "nvml", here})
-    if (::dlopen((folder / "libnvidia-ml.so.1").c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return;
 }
 
 // For where NVML does not tell. The driver tells free memory only inside a context, which itself
@@ -100,6 +92,14 @@ RealDriver find_driver() {
   return {path, !path.empty()};
 }
 
+// The software device's NVML is not where the loader looks. Loaded once, it is found by its name.
+void load_nvml_of(const RealDriver &driver) {
+  if (!driver.software) return;
+  fs::path here = fs::path(driver.path).parent_path();
+  for (const fs::path &folder : {here.parent_path() / "nvml", here})
+    if (::dlopen((folder / "libnvidia-ml.so.1").c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return;
+}
+
 Result<std::vector<RealDevice>> list_devices(const RealDriver &driver, bool with_free) {
   std::vector<RealDevice> all;
   if (driver.path.empty()) return all;
@@ -113,7 +113,7 @@ Result<std::vector<RealDevice>> list_devices(const RealDriver &driver, bool with
     return fail("{} is not a CUDA driver: it lacks cuInit, cuDeviceGetCount or cuDeviceGet",
                 driver.path);
   load_nvml_of(driver);
-  std::vector<GpuMemory> known = with_free ? gpu_memory() : std::vector<GpuMemory>();
+  std::vector<GpuMemory> known = with_free ? ask_nvml() : std::vector<GpuMemory>();
   int n = 0;
   if (init(0) != CUDA_SUCCESS || count(&n) != CUDA_SUCCESS) return all;
   for (int i = 0; i < n; i++) {

@@ -18,6 +18,9 @@ struct RealDriver {
 // Finds the driver and does not start it. CKPT_CUDA_DRIVER overrides the search.
 RealDriver find_driver();
 
+// Where NVML is not in a folder of the loader.
+void load_nvml_of(const RealDriver &driver);
+
 struct RealDevice {
   std::string name;
   std::string uuid;

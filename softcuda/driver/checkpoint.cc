@@ -14,15 +14,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
 
 #include "common/base/unique_fd.h"
+#include "softcuda/broker/away.h"
 #include "softcuda/driver/device_ranges.h"
 #include "softcuda/driver/ipc.h"
 #include "softcuda/driver/restore_map.h"
 #include "softcuda/driver/strict.h"
+#include "softcuda/driver/together.h"
 #include "softcuda/driver/vmm.h"
 
 namespace ckpt::softcuda::driver {
@@ -38,13 +41,22 @@ CUprocessState state = CU_PROCESS_STATE_RUNNING;
 // Strict: a Restore has failed for want of memory. The process stays CHECKPOINTED, and every
 // further Restore fails with 304 (NVIDIA/cuda-checkpoint#44, driver 580).
 bool lost = false;
+std::atomic<bool> away{false};
 std::vector<broker::DeviceInfo> devices_before;  // all of the machine, as of the last checkpoint
 
+void refuse_calls(bool on) {
+  if (!strict()) return;
+  away = on;
+  process().gate.refuse(on);
+}
+
 CUresult lock_here(u32 timeout) {
+  REQUIRE(wait_for_others(milliseconds(timeout)), CUDA_ERROR_NOT_READY);
   std::lock_guard guard(mutex);
   REQUIRE(state == CU_PROCESS_STATE_RUNNING, CUDA_ERROR_ILLEGAL_STATE);
   REQUIRE(process().gate.close(milliseconds(timeout)), CUDA_ERROR_NOT_READY);
   state = CU_PROCESS_STATE_LOCKED;
+  g_driver_away = strict();
   return CUDA_SUCCESS;
 }
 
@@ -52,6 +64,7 @@ CUresult unlock_here() {
   std::lock_guard guard(mutex);
   REQUIRE(state == CU_PROCESS_STATE_LOCKED, CUDA_ERROR_ILLEGAL_STATE);
   state = CU_PROCESS_STATE_RUNNING;
+  g_driver_away = false;
   process().gate.open();
   return CUDA_SUCCESS;
 }
@@ -111,6 +124,8 @@ CUresult checkpoint_here() {
   devices_before = client().devices();
   client().disconnect();
   state = CU_PROCESS_STATE_CHECKPOINTED;
+  refuse_calls(true);
+  note_away(true);
   return CUDA_SUCCESS;
 }
 
@@ -160,6 +175,8 @@ CUresult restore_here(const std::vector<DevicePair> &pairs) {
     if (places[i] != kNoDevice)
       std::memcpy(process().devices[i]->uuid.bytes, client().devices()[places[i]].uuid.data(), 16);
   state = CU_PROCESS_STATE_LOCKED;
+  refuse_calls(false);
+  note_away(false);
   return CUDA_SUCCESS;
 }
 
@@ -234,6 +251,8 @@ CUresult send_order(int pid, Order order, u32 timeout = 0,
 }
 
 }  // namespace
+
+bool is_away() { return away; }
 
 Bytes answer_order(ByteView message) {
   u32 value = 0;

@@ -132,6 +132,7 @@ std::string bus_id(CUdevice d) { return fmt::format("0000:{:02x}:00.0", bus_of(d
 
 SOFTCUDA_API CUresult cuInit(unsigned int flags) {
   REQUIRE(flags == 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(!is_away(), CUDA_ERROR_DEVICE_UNAVAILABLE);
   CUresult e = initialise();
   for (int i = 0; e == CUDA_SUCCESS && device_at(i) != nullptr; ++i) (void)bus_of(i);
   return e;

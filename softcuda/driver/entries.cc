@@ -61,6 +61,7 @@ SOFTCUDA_API CUresult cuGetProcAddress_v2(const char *symbol, void **function, i
       CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   REQUIRE(symbol != nullptr && function != nullptr && (flags & ~kKnown) == 0 && flags != kKnown,
           CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(!ckpt::softcuda::driver::is_away(), CUDA_ERROR_DEVICE_UNAVAILABLE);
   if (version > kNewestVersion && ckpt::softcuda::driver::driver_version() > kNewestVersion)
     if (void *found = ckpt::softcuda::driver::future_entry(symbol)) {
       if (result != nullptr) *result = CU_GET_PROC_ADDRESS_SUCCESS;

@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "common/base/unique_fd.h"
+#include "softcuda/broker/away.h"
 #include "softcuda/driver/checkpoint.h"
 #include "softcuda/driver/context_state.h"
 #include "softcuda/driver/device_ranges.h"
@@ -27,6 +28,7 @@ thread_local std::map<Context *, Stream *> own_streams;
 // Contexts, threads and the broker's socket do not survive a fork.
 void disable_in_child() {
   process().initialised = CUDA_ERROR_NOT_INITIALIZED;
+  g_driver_away = false;
   process().devices.clear();
   broker::Client::close_in_child();
 }
@@ -98,10 +100,12 @@ CUresult initialise() {
   return p.initialised = open_devices();
 }
 
-void Gate::enter() {
+bool Gate::enter() {
   std::unique_lock lock(mutex_);
+  if (refuses_) return false;
   changed_.wait(lock, [&] { return !closed_; });
   ++inside_;
+  return true;
 }
 
 void Gate::leave() {
@@ -128,6 +132,11 @@ void Gate::open() {
   changed_.notify_all();
 }
 
+void Gate::refuse(bool on) {
+  std::lock_guard lock(mutex_);
+  refuses_ = on;
+}
+
 namespace {
 
 // CKPT_SOFTCUDA_CALLS names a file that holds the number of calls, for tests.
@@ -150,8 +159,12 @@ void count_call() {
 Call::Call(Need need) {
   Process &p = process();
   if (call_depth++ == 0) {
-    p.gate.enter();
     count_call();
+    entered_ = p.gate.enter();
+  }
+  if (!entered_) {
+    status = CUDA_ERROR_DEVICE_UNAVAILABLE;
+    return;
   }
   if (p.initialised != CUDA_SUCCESS) {
     status = p.initialised;
@@ -168,7 +181,7 @@ Call::Call(Need need) {
 }
 
 Call::~Call() {
-  if (--call_depth == 0) process().gate.leave();
+  if (--call_depth == 0 && entered_) process().gate.leave();
 }
 
 StreamCall::StreamCall(CUstream handle) {

@@ -28,18 +28,23 @@ inline constexpr int kLinearTextureElements = 1 << 28;
 // Makes API calls wait while the process is locked for a checkpoint.
 class Gate {
  public:
-  void enter();
+  // False: it refuses.
+  bool enter();
   void leave();
   // Waits until no call is inside. `limit` 0 means no limit. False: the limit has passed, and the
   // gate is open again.
   bool close(std::chrono::milliseconds limit);
   void open();
+  // While it is closed: calls that come from now on do not wait, but are refused. Those that wait
+  // already wait on.
+  void refuse(bool on);
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   u32 inside_ = 0;
   bool closed_ = false;
+  bool refuses_ = false;
 };
 
 struct Process {
@@ -66,6 +71,10 @@ struct Process {
 
 // Never destroyed, because threads use it until the process exits.
 Process &process();
+// Strict: the process is checkpointed, so entries return CUDA_ERROR_DEVICE_UNAVAILABLE, as
+// cuCtxSetCurrent of driver 580.159.04 does. Which others do is not known: all are treated alike,
+// except those that need neither device nor state.
+bool is_away();
 // This process's connection to the broker.
 broker::Client &client();
 CUresult initialise();
@@ -84,7 +93,7 @@ Context *current_context();
 Device *device_at(CUdevice d);
 
 // The guard of an API call: passes the gate (nested calls pass it once) and checks what the call
-// needs.
+// needs. NVIDIA's driver refuses calls while the process is checkpointed (is_away()).
 class Call {
  public:
   enum Need { Initialised, CurrentContext };
@@ -93,6 +102,9 @@ class Call {
   Call(const Call &) = delete;
   CUresult status = CUDA_SUCCESS;
   Context *context = nullptr;
+
+ private:
+  bool entered_ = true;
 };
 
 // A call on a stream. A handle that is not live is CUDA_ERROR_INVALID_HANDLE.

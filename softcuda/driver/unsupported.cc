@@ -12,6 +12,7 @@
 namespace ckpt::softcuda::driver {
 
 CUresult refuse(const std::string &what) {
+  REQUIRE(!is_away(), CUDA_ERROR_DEVICE_UNAVAILABLE);
   static std::mutex mutex;
   static std::set<std::string> *const kReported = new std::set<std::string>;
   std::lock_guard lock(mutex);

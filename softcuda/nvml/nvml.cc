@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libnvidia-ml.so.1: what a resource manager asks about devices. The broker has the answers.
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 
+#include "softcuda/broker/away.h"
 #include "softcuda/broker/client.h"
 #include "softcuda/nvml/nvml_abi.h"
 
@@ -22,6 +25,19 @@ constexpr int kCudaVersion = 13000;
 constexpr unsigned kNoInstance = 0xffffffff;
 
 std::mutex mutex;
+
+// Waits while the driver of this process is away (softcuda/broker/away.h).
+class Lock {
+ public:
+  Lock() {
+    while (g_driver_away) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock_.lock();
+  }
+
+ private:
+  std::unique_lock<std::mutex> lock_{mutex, std::defer_lock};
+};
+
 std::unique_ptr<broker::Client> client;
 unsigned uses = 0;
 
@@ -49,7 +65,7 @@ Result<T> ask(const std::function<Result<T>(broker::Client &)> &question) {
 }
 
 #define WITH_DEVICE(device, index) \
-  std::lock_guard lock(mutex);     \
+  Lock lock;                       \
   u32 index = 0;                   \
   if (nvmlReturn_t e = index_of(device, index); e != NVML_SUCCESS) return e
 
@@ -72,7 +88,7 @@ std::string uuid_text(const std::array<u8, 16> &u) {
 }  // namespace
 
 NVML_API nvmlReturn_t nvmlInit_v2() {
-  std::lock_guard lock(mutex);
+  Lock lock;
   if (uses++ > 0) return NVML_SUCCESS;
   Result<std::unique_ptr<broker::Client>> c = broker::Client::connect();
   if (!c) {
@@ -87,7 +103,7 @@ NVML_API nvmlReturn_t nvmlInit() { return nvmlInit_v2(); }
 NVML_API nvmlReturn_t nvmlInitWithFlags(unsigned int) { return nvmlInit_v2(); }
 
 NVML_API nvmlReturn_t nvmlShutdown() {
-  std::lock_guard lock(mutex);
+  Lock lock;
   if (uses == 0) return NVML_ERROR_UNINITIALIZED;
   if (--uses == 0) client.reset();
   return NVML_SUCCESS;
@@ -119,7 +135,7 @@ NVML_API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
 }
 
 NVML_API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
-  std::lock_guard lock(mutex);
+  Lock lock;
   if (!client) return NVML_ERROR_UNINITIALIZED;
   if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   *count = static_cast<unsigned>(client->devices().size());
@@ -130,7 +146,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetCount(unsigned int *count) {
 }
 
 NVML_API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
-  std::lock_guard lock(mutex);
+  Lock lock;
   if (!client) return NVML_ERROR_UNINITIALIZED;
   if (device == nullptr || index >= client->devices().size()) return NVML_ERROR_INVALID_ARGUMENT;
   *device = handle(index);
@@ -141,7 +157,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_
 }
 
 NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
-  std::lock_guard lock(mutex);
+  Lock lock;
   if (!client) return NVML_ERROR_UNINITIALIZED;
   if (uuid == nullptr || device == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   for (unsigned i = 0; i < client->devices().size(); ++i)
@@ -154,7 +170,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *
 
 // The domain may have four or eight digits, or be left out.
 NVML_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device) {
-  std::lock_guard lock(mutex);
+  Lock lock;
   if (!client) return NVML_ERROR_UNINITIALIZED;
   unsigned domain = 0, bus = 0, slot = 0, function = 0;
   if (id == nullptr || device == nullptr) return NVML_ERROR_INVALID_ARGUMENT;

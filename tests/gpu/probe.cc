@@ -213,7 +213,9 @@ int main(int argc, char **argv) {
   using namespace probe;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   std::string question = argc > 1 ? argv[1] : "start";
+  if (question == "calls-away") return ask_about_calls_away(), 0;
   start();
+  if (question == "away-from") return call_all_away(std::strtoul(argv[2], nullptr, 10)), 0;
   if (question == "start") return ask_about_start(), 0;
   if (question == "empty-reservation") return ask_about_empty_reservation(), 0;
   if (question == "mapped-memory") return ask_about_mapped_memory(), 0;

@@ -81,5 +81,7 @@ void ask_about_maps(const std::string &question);
 void ask_about_process(const std::string &question);
 bool ask_about_objects(const std::string &question);  // false: no question of these
 void ask_about_opencl(const char *driver);            // a library
+void ask_about_calls_away();
+void call_all_away(size_t first);
 
 }  // namespace probe

@@ -129,3 +129,15 @@ def test_every_entry_with_a_handle_or_a_pool_is_served():
     suspect = {s for s in untyped if re.search("Mem[A-Z]|Pool|Multicast|Endpoint", s) and "Memcpy" not in s}
     known = suspect & (served | WITHOUT_HANDLE)
     assert suspect == known, f"their parameters are not known: {suspect - known}"
+
+
+def test_no_entry_has_more_arguments_on_the_stack_than_are_passed_on():
+    """Thunks copy STACK_BYTES (libckpt-cuda/entry/held_calls.cc). Six words of arguments are in registers."""
+    copied = int(re.search(r"#define STACK_BYTES (\d+)", (ROOT / "libckpt-cuda/entry/held_calls.cc").read_text())[1]) // 8
+    by_value = {"CUipcMemHandle": 8, "CUipcEventHandle": 8, "CUmemLocation": 2, "CUstreamUpdateCaptureDependencies": 1}
+    header = re.sub(r"/\*.*?\*/|//[^\n]*", "", (pathlib.Path(HOME) / "include/cuda.h").read_text(), flags=re.S)
+    found = re.findall(r"^CUresult CUDAAPI (\w+)\(([^;]*)\);", header, re.M)
+    assert len(found) > 350
+    for name, parameters in found:
+        words = sum(by_value.get(p.split()[0], 1) if "*" not in p else 1 for p in parameters.split(",") if p.strip())
+        assert words - 6 <= copied and words <= copied + 6, name

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import wait_for
+from conftest import image_manifest, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
 from test_cuda import Cuda, cuda  # noqa: F401 (cuda is a fixture)
 from toolkit import WHY_NOT
@@ -208,6 +208,13 @@ def test_a_program_that_is_newer_than_its_driver_gets_the_drivers_forms(cuda, dr
     job = cuda.start("13050", source="future.cc", paused=False)
     assert job.wait() == 0, job.text
     assert job.lines == ["asked", result, "called"]
+
+
+# ---- while the driver is checkpointed
+
+def test_a_checkpointed_driver_refuses_calls_and_nvml_waits_for_it(cuda):  # noqa: F811
+    r = subprocess.run([str(RUN), str(cuda.make("away.cc"))], env=cuda.ckpt.env, capture_output=True, text=True, timeout=60)
+    assert r.stdout == "PASSED\n", r.stdout + r.stderr
 
 
 # ---- reservations
@@ -418,6 +425,16 @@ def test_room_for_the_drivers_share_is_checked_before(cuda):  # noqa: F811
     cuda.go_on()
     assert job.wait() == 0, job.error_text
     assert job.lines[-2:] == expected
+
+
+def test_an_image_says_how_much_memory_the_driver_needs(cuda):  # noqa: F811
+    """It is known only when the driver has left the device, after the contents were saved."""
+    cuda.ckpt.env["CKPT_SOFTCUDA_CONTEXT"] = "40"
+    job = cuda.start(6, options=["--device", "cuda:1"])
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    needs = image_manifest(cuda.ckpt.folder / "image")["manifest"]["participants"][0]["needs"]
+    assert [d["driver_bytes"] >> 20 for d in needs["devices"] if d["used"]] == [42]  # the context, and a granule for code
 
 
 def test_an_out_of_memory_that_is_final_is_reported_as_lost(cuda, order):  # noqa: F811

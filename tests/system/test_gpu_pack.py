@@ -32,7 +32,7 @@ def all_rows(folder, **facts):
 def probe(tmp_path_factory):
     program = shared_folder(tmp_path_factory, "gpu") / "probe"
     sources = sorted(GPU.glob("probe*.cc"))
-    make_once(program, lambda: subprocess.run(["c++", "-std=c++20", "-isystem", f"{HOME}/include", "-o", program, *sources, "-ldl"], check=True))
+    make_once(program, lambda: subprocess.run(["c++", "-std=c++20", "-isystem", f"{HOME}/include", f"-I{ROOT}", "-o", program, *sources, "-ldl"], check=True))
     return program
 
 
@@ -108,6 +108,18 @@ def test_the_report_of_a_sound_device_has_no_failed_row(pack):
     assert not any(name in text for name in pack.private)
 
 
+def test_the_probe_of_calls_on_a_checkpointed_driver_names_what_each_does(pack):
+    """On the software device, which is as strict as a driver is supposed to be."""
+    code, rows, text = pack("--only", "calls while it is checkpointed")
+    assert code == 0, text
+    summary = rows["driver: calls while it is checkpointed"]["summary"]
+    assert "functions, with zeros / with pointers:" in summary and "block" not in summary, text
+    probed = subprocess.run([RUN, pack.programs / "probe", "calls-away"], capture_output=True, text=True, timeout=100,
+                            env=os.environ | {"CKPT_SOFTCUDA_STRICT": "1"}).stdout
+    refused = next(line for line in probed.splitlines() if line.startswith("46:")).split()
+    assert {"cuCtxGetCurrent", "cuCtxSetCurrent", "cuStreamQuery", "cuMemGetInfo_v2"} <= set(refused), probed
+
+
 def test_the_manager_s_row_is_skipped_without_nvidia_smi(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert all_rows(tmp_path)[-1].missing() == "nvidia-smi is not installed here"
@@ -128,7 +140,7 @@ def test_calls_that_hang_or_crash_cost_their_rows_only(pack, fault, outcome):
     pack.faults.write_text(fault)
     code, rows, text = pack("--only", "driver: ", "--row-seconds", "2", "--seconds", "20")
     assert code == 1
-    assert len(rows) == 24, text
+    assert len(rows) == 25, text
     assert rows["driver: restore without a map"]["outcome"] == outcome, text
     assert rows["driver: an address is reserved again"]["outcome"] == "ok", text
     assert outcome != "FAILED" or "NOT_SUPPORTED" in rows["driver: restore without a map"]["summary"]
@@ -137,7 +149,7 @@ def test_calls_that_hang_or_crash_cost_their_rows_only(pack, fault, outcome):
 def test_rows_for_which_no_time_is_left_are_in_the_report_and_fail(pack):
     code, rows, text = pack("--only", "driver: ", "--seconds", "0.3")
     assert code == 1
-    assert {row["outcome"] for row in rows.values()} <= {"NOT RUN", "skipped"} and len(rows) == 24, text
+    assert {row["outcome"] for row in rows.values()} <= {"NOT RUN", "skipped"} and len(rows) == 25, text
 
 
 def check_code(*programs):

@@ -167,13 +167,30 @@ Result<> AgentClient::begin_load(const StagingSlots &staging) {
   return {};
 }
 
-Result<> AgentClient::detach(int outcome_pipe) {
+// An agent that knows the request, and fails, lets the program continue. An earlier one refuses it,
+// and is as it was.
+Result<> AgentClient::ask_if_known(Type request, const Writer &body, Type answer) {
+  Result<Message> m = ask(request, body, {}, {}, answer);
+  if (m) return {};
+  Result<Welcome> now = hello("ckpt-dump");
+  if (now && now->state != protocol::State::Running) return {};
+  return Failure(std::move(m).error());
+}
+
+Result<> AgentClient::keep(const std::string &folder) {
+  return ask_if_known(Type::Keep, Writer().str(folder), Type::Suspended);
+}
+
+Result<> AgentClient::lock() { return ask_if_known(Type::Lock, {}, Type::Ok); }
+
+Result<std::string> AgentClient::detach(int outcome_pipe) {
   CKPT_TRY(Message m, ask(Type::Detach, {}, std::span(&outcome_pipe, 1), kDetachTimeout, Type::Ok));
+  std::string requirements(m.reader().str());
   // The agent closes its sockets after it has answered, so wait for the end of the connection.
   CKPT_CHECK(set_receive_timeout(fd_.get(), kAnswerTimeout));
   (void)receive_message(fd_.get());
   fd_.reset();
-  return {};
+  return requirements;
 }
 
 Result<> AgentClient::use_devices(const std::string &api,

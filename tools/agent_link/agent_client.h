@@ -62,7 +62,12 @@ class AgentClient {
   // Sends the request alone; save_agent() and load_agent() exchange the contents.
   Result<> begin_save(const StagingSlots &staging);
   Result<> begin_load(const StagingSlots &staging);
-  Result<> detach(int outcome_pipe);
+  // Of a program with several processes: lock() follows keep() or a save, in all of them before the
+  // first suspend() or detach(). An agent of an earlier version does both in suspend() or detach().
+  Result<> keep(const std::string &folder);
+  Result<> lock();
+  // Returns the requirements as of now; empty: they are as after the save.
+  Result<std::string> detach(int outcome_pipe);
   // Before attach() or wake(): the mapping of the devices of `api`, as pairs of the old and the new
   // one.
   Result<> use_devices(const std::string &api,
@@ -92,6 +97,7 @@ class AgentClient {
   std::map<std::string, double> seconds_by_name(protocol::Type request);
   Result<std::vector<std::string>> sentences(protocol::Type request,
                                              std::chrono::milliseconds timeout);
+  Result<> ask_if_known(protocol::Type request, const Writer &body, protocol::Type answer);
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
                       std::chrono::milliseconds timeout, protocol::Type expected);
   UniqueFd fd_;

@@ -143,7 +143,20 @@ u64 Agents::unchanged_bytes() const {
   return sum;
 }
 
+// Locking takes no time worth mentioning, unless there is another process to wait for.
+Result<> Agents::lock() {
+  if (all_.size() < 2) return {};
+  return for_each([](Agent &a, u32) { return a.client.lock(); });
+}
+
+Result<> Agents::keep(const std::string &folder) {
+  if (all_.size() < 2) return {};
+  return for_each([&](Agent &a, u32) { return a.client.keep(folder); });
+}
+
 Result<u64> Agents::suspend(const std::string &folder, const std::string &session) {
+  CKPT_CHECK(keep(folder));
+  CKPT_CHECK(lock());
   std::vector<std::optional<u64>> bytes(all_.size());
   Result<> done = for_each([&](Agent &a, u32 number) -> Result<> {
     CKPT_TRY(bytes[number], a.client.suspend(folder));
@@ -161,6 +174,7 @@ Result<u64> Agents::suspend(const std::string &folder, const std::string &sessio
 }
 
 Result<> Agents::detach() {
+  CKPT_CHECK(lock());
   CKPT_CHECK(for_each([this](Agent &a, u32) { return detach_one(a); }));
   Reasons residue;
   for (const auto &a : all_) check_residue(a->host_pid, residue);
@@ -176,7 +190,9 @@ Result<> Agents::detach_one(Agent &a) {
   struct stat st {};
   if (::fstat(read_end.get(), &st) < 0) return fail_errno("cannot read the inode of a pipe");
   a.outcome_inode = st.st_ino;
-  return a.client.detach(read_end.get());
+  CKPT_TRY(std::string requirements, a.client.detach(read_end.get()));
+  if (!requirements.empty()) a.saved.requirements = std::move(requirements);
+  return {};
 }
 
 void Agents::undo(const std::string &why) {

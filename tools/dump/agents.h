@@ -77,6 +77,10 @@ class Agents {
     UniqueFd outcome_pipe;  // the write end
     u64 outcome_inode = 0;
   };
+  // In all processes before the first of them is detached: a driver may wait with its Lock for a
+  // process that is checkpointed already (driver-checkpoint/driver_checkpoint.h).
+  Result<> keep(const std::string &folder);
+  Result<> lock();
   Result<> detach_one(Agent &agent);
   // Runs `f` for each agent in a thread of its own. A signal closes the connections.
   Result<> for_each(const std::function<Result<>(Agent &, u32)> &f);

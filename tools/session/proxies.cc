@@ -21,10 +21,13 @@ namespace ckpt::tools {
 Result<> Proxies::start(const Request &r) {
   // The program was started on CUDA devices of another node. Those chosen now may be of this node.
   bool calls = r.api == "cuda-server";
-  std::string api = calls ? "cuda" : r.api;
+  bool memory = r.api == protocol::kGpuMemoryProxy;
+  std::string api = calls || memory ? "cuda" : r.api;
   DeviceChoice choice = r.device ? DeviceChoice{{api, split_at_commas(*r.device)}} : choice_;
+  if (memory) choice.clear();  // it tells of all
   std::vector<std::string> command = proxy_command(api, choice);
   if (calls && !is_remote(choice)) command.push_back("--calls");
+  if (memory) command.push_back("--memory");
   if (command.empty())
     return fail_with_hint(fmt::format("no proxy for the API \"{}\" was found", api),
                           "the installation of ckpt is incomplete; install it again");

@@ -100,7 +100,10 @@ Result<DeviceNumbers> OwnDriver::start(const Offer &offer) {
   return devices;
 }
 
-Result<> OwnDriver::park() { return ckpt::cuda::driver_checkpoint(); }
+Result<> OwnDriver::park() {
+  CKPT_CHECK(ckpt::cuda::driver_lock());
+  return ckpt::cuda::driver_checkpoint();
+}
 
 bool OwnDriver::answers_for(std::string_view path) const {
   if (path_.empty()) return false;

@@ -45,6 +45,7 @@ class FakeParticipant : public Participant {
   void release_devices() override { (void)step("release_devices"); }
   Result<> use_devices(std::span<const DevicePair> map) override;
   std::string requirements() override { return std::string("{\"api\":\"") + name_ + "\"}"; }
+  Result<> lock() override { return step("lock"); }
   Result<> detach() override;
   Result<> attach_again() override { return step("attach_again"); }
   Result<> attach(const std::string &session) override;

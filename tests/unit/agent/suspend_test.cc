@@ -83,6 +83,47 @@ TEST_CASE("a program is suspended and resumed") {
   CHECK(tool.hello() == State::Running);
 }
 
+TEST_CASE("a program of several processes is kept and locked before it is suspended") {
+  Session session;
+  Subject subject(&session, run_with_zeros);
+  subject.expect({"ready"});
+  Tool tool = session.connect();
+  to_quiesced(tool, subject);
+  CHECK(Tool::what(tool.ask(Type::Lock)).find("only when the program is saved") !=
+        std::string::npos);
+  Message kept = tool.ask(Type::Keep, Writer().str(""));
+  REQUIRE(Tool::type(kept) == Type::Suspended);
+  CHECK(kept.reader().get<u64>() >= 5'010'000);
+  subject.expect({"one.save", "two.save"});
+  CHECK(Tool::type(tool.ask(Type::Lock)) == Type::Ok);
+  subject.expect({"one.lock", "two.lock"});
+  CHECK(Tool::type(tool.ask(Type::Suspend, Writer().str(""))) == Type::Suspended);
+  subject.expect({"one.detach", "two.detach", "one.release_devices", "two.release_devices"});
+  CHECK(Tool::what(tool.ask(Type::Suspend, Writer().str(""))).find("it is suspended") !=
+        std::string::npos);
+  CHECK(wake(tool, session) == Type::Ok);
+  subject.expect({"one.attach", "two.attach"});
+  subject.expect(kLoaded);
+  subject.expect(kResumed);
+}
+
+TEST_CASE("a program whose driver cannot be locked continues") {
+  Session session;
+  Subject subject(&session, [](App &app) {
+    app.two.fails_at = "lock";
+    run_with_zeros(app);
+  });
+  subject.expect({"ready"});
+  Tool tool = session.connect();
+  to_quiesced(tool, subject);
+  CHECK(Tool::type(tool.ask(Type::Keep, Writer().str(""))) == Type::Suspended);
+  CHECK(Tool::what(tool.ask(Type::Lock)).find("told to fail") != std::string::npos);
+  subject.expect(
+      {"one.save", "two.save", "one.lock", "two.lock", "two.attach_again", "one.attach_again"});
+  subject.expect(kResumed);
+  CHECK(tool.hello() == State::Running);
+}
+
 TEST_CASE("a program that cannot be suspended continues") {
   Session session;
   Subject subject(&session, [](App &app) {
