@@ -27,13 +27,6 @@ Link &link() {
   return *l;
 }
 
-void forget_if_last(const Event &e) {
-  Ref<Event> dropped_outside_the_lock;
-  if (!e.queue) return;
-  std::lock_guard lock(e.queue->mutex);
-  if (e.queue->last.get() == &e) dropped_outside_the_lock = std::move(e.queue->last);
-}
-
 // usable() is tested before any lock is taken: in the child of a fork, the thread that holds the
 // lock may not exist.
 cl_int Link::send(u16 op, u64 made, ByteView payload, u16 flags) {
@@ -146,6 +139,12 @@ void Link::unexpect(Event *event) {
   pending_.erase(it);
 }
 
+Ref<Event> Link::pending(u64 number) {
+  std::lock_guard lock(drain_mutex_);
+  auto it = pending_.find(number);
+  return it == pending_.end() ? Ref<Event>() : it->second;
+}
+
 void Link::drain() {
   if (!usable()) return;
   Header &h = header();
@@ -154,10 +153,7 @@ void Link::drain() {
     return;
   std::vector<Ref<Event>> finished;
   receive_completions(finished);
-  for (const Ref<Event> &e : finished) {
-    forget_if_last(*e);
-    notify_finished(*e);
-  }
+  for (const Ref<Event> &e : finished) notify_finished(*e);
 }
 
 void Link::receive_completions(std::vector<Ref<Event>> &finished) {
@@ -189,7 +185,7 @@ void Link::complete_event(Event &e, const Completion &c) {
   e.staging_bytes = 0;
   set_time_stamps(e, c);
   e.busy = c.busy;
-  e.status.store(c.status, std::memory_order_release);
+  e.end(c.status);
 }
 
 bool Link::idle() {
@@ -244,8 +240,7 @@ void Link::fail_pending() {
     lost.swap(pending_);
   }
   for (auto &[number, event] : lost) {
-    event->status = CL_DEVICE_NOT_AVAILABLE;
-    forget_if_last(*event);
+    event->end(CL_DEVICE_NOT_AVAILABLE);
     notify_finished(*event);
   }
 }

@@ -89,6 +89,8 @@ class Link {
   // Registers the event of a command that will get a completion, before the command is sent.
   void expect(Event *event);
   void unexpect(Event *event);
+  // The event of a command that has not completed yet; null: it has.
+  Ref<Event> pending(u64 number);
   // Receives the completions that have arrived.
   void drain();
   // Receives completions until `done()` returns true. Returns false if the proxy is gone. With
@@ -138,9 +140,5 @@ class Link {
 };
 
 Link &link();
-
-// A queue and its newest event refer to each other while the command runs. Breaks the cycle when
-// the event has finished.
-void forget_if_last(const Event &e);
 
 }  // namespace ckpt::ocl
