@@ -608,3 +608,15 @@ def test_suspended_and_resumed_on_another_implementation(ocl):
     assert len(proxies()) == 1
     ocl.go()
     finished(job)
+
+
+def test_kernels_print_where_the_programs_output_goes(ocl):
+    """To a file, a pipe and the terminal, also after a restore."""
+    job = ocl.start("printing")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    ocl.go()
+    copy = ocl.restore("image", "basic")
+    finished(copy)
+    assert "kernel 1\n" in copy.text

@@ -121,9 +121,15 @@ void record_headers(Program &p, const std::string &options) {
   if (p.files) p.record(static_cast<u16>(Op::Headers), Writer().put(p.number).take(), p.files);
 }
 
+// A file that it includes may do so, too; the thread then starts with the first output.
+bool may_print(const Program &p) {
+  return p.source.empty() || p.source.find("printf") != std::string::npos;
+}
+
 // Builds or compiles the program, and records how.
 cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
   link().follow_folder();
+  if (may_print(p)) start_taking_output();
   cl_int status = send_headers(p, options);
   if (status == CL_SUCCESS) status = link().round_trip(op, p.number, payload);
   forget_info(&p);

@@ -149,18 +149,44 @@ void Link::drain() {
   if (!usable()) return;
   Header &h = header();
   if (h.completion_head.load(std::memory_order_acquire) ==
-      h.completion_tail.load(std::memory_order_relaxed))
+          h.completion_tail.load(std::memory_order_relaxed) &&
+      !output_waits())
     return;
   std::vector<Ref<Event>> finished;
   receive_completions(finished);
   for (const Ref<Event> &e : finished) notify_finished(*e);
 }
 
+bool Link::output_waits() {
+  Header &h = header();
+  return h.output_head.load(std::memory_order_acquire) !=
+             h.output_tail.load(std::memory_order_relaxed) ||
+         !printed_.empty();
+}
+
+// The caller holds drain_mutex_.
+void Link::take_output() {
+  Header &h = header();
+  u64 tail = h.output_tail.load(std::memory_order_relaxed);
+  u64 head = h.output_head.load(std::memory_order_acquire);
+  if (tail != head) start_taking_output();
+  auto keep = [this](OutputWay way, std::string text) { printed_.add(way, std::move(text)); };
+  if (!each_output(memory_.data(), tail, head, keep)) {
+    ::shutdown(socket_.get(), SHUT_RDWR);  // as for damaged completions
+    return;
+  }
+  h.output_tail.store(head, std::memory_order_seq_cst);
+  if (tail != head) ring(h.proxy_bell, h.proxy_waits);
+  printed_.write();
+}
+
 void Link::receive_completions(std::vector<Ref<Event>> &finished) {
   Header &h = header();
   std::lock_guard lock(drain_mutex_);
   u64 tail = h.completion_tail.load(std::memory_order_relaxed);
+  if (output_waits()) take_output();
   while (tail != h.completion_head.load(std::memory_order_acquire)) {
+    if (output_waits()) take_output();  // it comes before the completion
     if (h.completion_head.load(std::memory_order_relaxed) - tail > kCompletions) {
       // More than the ring can hold: it is damaged. Every waiting thread then sees that the proxy
       // is gone.

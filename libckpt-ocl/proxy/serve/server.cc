@@ -23,6 +23,7 @@ Server::Server(Channel c, UniqueFd control, ServeOptions options)
 }
 
 Result<> Server::run(UniqueFd client) {
+  CKPT_CHECK(output.capture());
   CKPT_CHECK(greet(std::move(client)));
   CKPT_TRY(std::thread watcher, start_thread([this] { channel.end_with_client(); }));
   watcher.detach();
