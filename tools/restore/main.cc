@@ -32,6 +32,8 @@ struct Options {
   bool truncate_files = false, append_files = false;
   std::optional<pid_t> resumed;
   u32 rounds_ahead = 0;
+  std::string truncate_file;
+  bool ignore_limits = false, strict_limits = false;
   std::string all;  // a folder with images
   JobOptions job;
   unsigned checkpoint = 0;
@@ -147,7 +149,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
 
 Result<int> run_resume(const Options &o) {
   CKPT_TRY(ResumeReport r,
-           resume({*o.resumed, o.restore.device, o.restore.ignore_limits, o.rounds_ahead}));
+           resume({*o.resumed, o.restore.device, o.restore.limits, o.rounds_ahead}));
   if (r.pause)
     fmt::print("program  {}, moved\npause    {:.3f} s\n", r.pid, *r.pause);
   else
@@ -161,7 +163,8 @@ Result<int> run_all(const Options &o) {
   if (r.shared_key) all.key_access = storage::KeyAccess::Shared;
   if (!r.device.empty()) all.options.insert(all.options.end(), {"--device", r.device});
   for (auto [given, flag] :
-       {std::pair{r.portable, "--portable"}, std::pair{r.ignore_limits, "--ignore-limits"},
+       {std::pair{r.portable, "--portable"}, std::pair{o.ignore_limits, "--ignore-limits"},
+        std::pair{o.strict_limits, "--strict-limits"},
         std::pair{r.continue_without_devices, "--continue-without-devices"},
         std::pair{o.truncate_files, "--truncate-files"},
         std::pair{o.append_files, "--append-files"}, std::pair{r.shared_key, "--shared-key"},
@@ -204,6 +207,9 @@ Result<> check(const Options &o) {
 Result<int> run(Options &o) {
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
   if (o.resumed) return run_resume(o);
+  if (o.strict_limits && o.ignore_limits)
+    return fail_with_hint("--strict-limits cannot be combined with --ignore-limits",
+                          "leave one of them out");
   if (!o.all.empty()) return run_all(o);
   if (o.truncate_files) o.restore.grown_files = GrownFiles::Truncate;
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
@@ -215,6 +221,8 @@ Result<int> run(Options &o) {
     CKPT_TRY(signals, JobSignals::hold(o.batch.on_signal));
     CKPT_CHECK(complete(o.job));
     CKPT_TRY(member, JobRestore::choose(o.job, o.checkpoint));
+  if (o.strict_limits) o.restore.limits = ReadLimits::Refuse;
+  if (o.ignore_limits) o.restore.limits = ReadLimits::Ignore;
     o.restore.job = member.get();
     o.restore.image = member->image();
     o.restore.periodic.job = o.job.folder;
@@ -257,8 +265,10 @@ void add_options(CommandLine &line, Options &o) {
               "or UUID")
       .default_is("every device");
   line.flag("--portable", r.portable, "report to the program only what every device offers");
-  line.flag("--ignore-limits", r.ignore_limits,
-            "accept devices with lower limits than the program has read, if it did not use them");
+  line.flag("--strict-limits", o.strict_limits,
+            "refuse devices with lower limits than the program has read");
+  line.flag("--ignore-limits", o.ignore_limits,
+            "accept such devices without a warning, if the program did not use the limits");
   line.flag("--continue-without-devices", r.continue_without_devices,
             "if the devices cannot be restored, let the program continue without them");
   line.flag("--detach", r.detach, "run in the background; print the program's PID and return");

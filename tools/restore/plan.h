@@ -25,7 +25,7 @@ struct RestoreOptions {
   bool trust_image = false;  // other users can have made the image
   std::string device;
   bool portable = false;
-  bool ignore_limits = false;
+  ReadLimits limits = ReadLimits::Warn;
   bool continue_without_devices = false;
   bool detach = false;
   std::string output_file;
