@@ -194,7 +194,7 @@ _ckpt_restore() {
     --every) _ckpt_words 'auto 10m 30m 1h' ;;
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
-    --output | --json-report | --key-file | --image-dir) _ckpt_files ;;
+    --output | --json-report | --key-file | --image-dir | --truncate-file) _ckpt_files ;;
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     --all | --job) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --resume) _ckpt_words "$(_ckpt_programs)" ;;

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
+#include <sstream>
 
 #include "common/base/log.h"
 #include "helper/serve.h"
@@ -30,10 +32,10 @@ struct Options {
   RestoreOptions restore;
   BatchOptions batch;
   bool truncate_files = false, append_files = false;
-  std::optional<pid_t> resumed;
-  u32 rounds_ahead = 0;
   std::string truncate_file;
   bool ignore_limits = false, strict_limits = false;
+  std::optional<pid_t> resumed;
+  u32 rounds_ahead = 0;
   std::string all;  // a folder with images
   JobOptions job;
   unsigned checkpoint = 0;
@@ -157,6 +159,14 @@ Result<int> run_resume(const Options &o) {
   return 0;
 }
 
+std::set<std::string> named_files(const std::string &list) {
+  std::set<std::string> files;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');)
+    files.insert(std::filesystem::absolute(word).lexically_normal());
+  return files;
+}
+
 Result<int> run_all(const Options &o) {
   const RestoreOptions &r = o.restore;
   RestoreAllOptions all{.folder = o.all, .key_file = r.key_file};
@@ -170,6 +180,8 @@ Result<int> run_all(const Options &o) {
         std::pair{o.append_files, "--append-files"}, std::pair{r.shared_key, "--shared-key"},
         std::pair{r.trust_image, "--trust-image"}})
     if (given) all.options.emplace_back(flag);
+  if (!o.truncate_file.empty())
+    all.options.insert(all.options.end(), {"--truncate-file", o.truncate_file});
   return restore_all(all);
 }
 
@@ -195,6 +207,9 @@ Result<> check(const Options &o) {
                           "a program that cannot be resumed stays suspended");
   if (o.all.empty() && !o.resumed && o.restore.image.empty())
     return fail_with_hint("no image was given", "name the image's folder, or - for standard input");
+  if (o.strict_limits && o.ignore_limits)
+    return fail_with_hint("--strict-limits cannot be combined with --ignore-limits",
+                          "leave one of them out");
   if (o.truncate_files && o.append_files)
     return fail_with_hint("--truncate-files cannot be combined with --append-files",
                           "leave one of them out");
@@ -206,13 +221,13 @@ Result<> check(const Options &o) {
 
 Result<int> run(Options &o) {
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
+  if (o.strict_limits) o.restore.limits = ReadLimits::Refuse;
+  if (o.ignore_limits) o.restore.limits = ReadLimits::Ignore;
   if (o.resumed) return run_resume(o);
-  if (o.strict_limits && o.ignore_limits)
-    return fail_with_hint("--strict-limits cannot be combined with --ignore-limits",
-                          "leave one of them out");
   if (!o.all.empty()) return run_all(o);
   if (o.truncate_files) o.restore.grown_files = GrownFiles::Truncate;
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
+  o.restore.grown_files.cut = named_files(o.truncate_file);
   for (std::string *path : {&o.restore.output_file, &o.restore.json_report})
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();
   std::unique_ptr<JobRestore> member;
@@ -221,8 +236,6 @@ Result<int> run(Options &o) {
     CKPT_TRY(signals, JobSignals::hold(o.batch.on_signal));
     CKPT_CHECK(complete(o.job));
     CKPT_TRY(member, JobRestore::choose(o.job, o.checkpoint));
-  if (o.strict_limits) o.restore.limits = ReadLimits::Refuse;
-  if (o.ignore_limits) o.restore.limits = ReadLimits::Ignore;
     o.restore.job = member.get();
     o.restore.image = member->image();
     o.restore.periodic.job = o.job.folder;
@@ -276,7 +289,10 @@ void add_options(CommandLine &line, Options &o) {
               "with --detach: the file for output to a terminal or pipe")
       .default_is("ckpt-PID.out");
   line.flag("--truncate-files", o.truncate_files,
-            "truncate files that have grown since the dump to their recorded size");
+            "truncate files that have grown since the dump to their recorded size, but no "
+            "databases and no files that other programs have open for writing");
+  line.option("--truncate-file=FILE", o.truncate_file,
+              "truncate this file, or these, separated by commas, whatever they are");
   line.flag("--append-files", o.append_files,
             "continue at the end of files that have grown since the dump");
   line.option("--json-report=FILE", r.json_report,

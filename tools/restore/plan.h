@@ -29,7 +29,7 @@ struct RestoreOptions {
   bool continue_without_devices = false;
   bool detach = false;
   std::string output_file;
-  GrownFiles grown_files = GrownFiles::Refuse;
+  GrownFiles grown_files;
   std::string json_report;
   PeriodicOptions periodic;
   JobRestore *job = nullptr;  // its other programs are restored at the same time
