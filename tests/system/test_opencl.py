@@ -636,3 +636,11 @@ def test_kernels_print_where_the_programs_output_goes(ocl):
     copy = ocl.restore("image", "basic")
     finished(copy)
     assert "kernel 1\n" in copy.text
+
+
+def test_a_dump_of_a_program_in_its_exit_handlers_says_so(ocl):
+    job = ocl.start("ending")
+    job.wait_text("READY")
+    assert "is ending" in ocl.ckpt.dump_refused(job.pid, "image")
+    ocl.go()
+    assert job.wait() == 0
