@@ -194,14 +194,14 @@ _ckpt_restore() {
     --every) _ckpt_words 'auto 10m 30m 1h' ;;
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
-    --output | --json-report | --key-file | --image-dir) _ckpt_files ;;
+    --output | --json-report | --key-file | --image-dir | --truncate-file) _ckpt_files ;;
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     --all | --job) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     --copy-ahead) _ckpt_words '0 1 3' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --copy-ahead --all --job --member --checkpoint --wait --json-report --version --help'
+        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --truncate-file --append-files --key-file --shared-key --trust-image --resume --copy-ahead --all --job --member --checkpoint --wait --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -93,11 +93,13 @@ _ckpt-restore() {
     '--trust-image[restore an image that another user owns or can change\: it runs with your rights]' \
     '--device=[devices for the program\: a comma-separated list of index, cuda\:N, ocl\:N, ocl\:NAME or UUID]:LIST:_ckpt_devices' \
     '--portable[report to the program only what every device offers]' \
-    '--ignore-limits[accept devices with lower limits than the program has read, if it did not use them]' \
+    '--strict-limits[refuse devices with lower limits than the program has read]' \
+    '--ignore-limits[accept such devices without a warning, if the program did not use the limits]' \
     '--continue-without-devices[if the devices cannot be restored, let the program continue without them]' \
     '--detach[run in the background; print the program'\''s PID and return]' \
     '--output=[with --detach\: the file for output to a terminal or pipe]:FILE:_files' \
-    '--truncate-files[truncate files that have grown since the dump to their recorded size]' \
+    '--truncate-files[truncate files that have grown since the dump to their recorded size, but no databases and no files that other programs have open for writing]' \
+    '--truncate-file=[truncate this file, or these, separated by commas, whatever they are]:FILE:_files' \
     '--append-files[continue at the end of files that have grown since the dump]' \
     '--json-report=[write what was restored, and how long it took, to this file]:FILE:_files' \
     '--job=[the folder of a job of several programs, which are checkpointed as one; %j in it is the batch job'\''s number]:FOLDER:_directories' \

@@ -6,7 +6,7 @@
 //
 // The ring
 //
-//   header       4 KiB            indices and bells
+//   header       4 KiB            indices and bells; in its second half, what kernels print
 //   commands     1 MiB            client → proxy
 //   completions  4096 × 48 bytes  proxy → client
 //   reply        64 KiB           proxy → client
@@ -190,6 +190,8 @@ struct Header {
   std::atomic<u64> completion_tail;
   std::atomic<u32> client_waits;       // threads that sleep on client_bell
   std::atomic<u32> client_wants_room;  // threads that wait for room in the command ring
+  std::atomic<u32> takes_output;       // 1: the client takes what kernels print (output_ring.h)
+  std::atomic<u64> output_tail;
 
   // Written by the proxy.
   alignas(64) std::atomic<u64> command_tail;
@@ -199,10 +201,17 @@ struct Header {
   std::atomic<i32> reply_status;
   std::atomic<u32> reply_bytes;
   std::atomic<u32> reply_on_socket;
+  std::atomic<u64> output_head;
 
   // Futexes.
   alignas(64) std::atomic<u32> client_bell;
   alignas(64) std::atomic<u32> proxy_bell;
+};
+
+// How a driver writes what kernels print.
+enum class OutputWay : u16 {
+  Direct,   // to the descriptor of the standard output
+  Buffered  // to the C library's stdout, which in a program is the program's own
 };
 
 inline constexpr size_t kCommandsAt = 4096;

@@ -31,19 +31,24 @@ int list_devices() {
   return 0;
 }
 
+ReadLimits read_limits(const nlohmann::json &input) {
+  if (json_value(input, "ignore_limits", false)) return ReadLimits::Ignore;
+  return json_value(input, "strict_limits", false) ? ReadLimits::Refuse : ReadLimits::Warn;
+}
+
 int check(const std::string &devices) {
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   nlohmann::json input = nlohmann::json::parse(text, nullptr, false);
   nlohmann::json requirements = input.is_object() ? json_member(input, "needs") : input;
-  std::vector<std::string> reasons;
+  CheckAnswer answer;
   if (!requirements.is_object())
-    reasons.push_back("the image has no requirements for an OpenCL device; it may be damaged");
+    answer.reasons.push_back(
+        "the image has no requirements for an OpenCL device; it may be damaged");
   else
-    reasons =
-        check_requirements(requirements, {devices, json_value(input, "ignore_limits", false)});
-  nlohmann::json out = {{"reasons", reasons}};
+    answer = check_requirements(requirements, {devices, read_limits(input)});
+  nlohmann::json out = {{"reasons", answer.reasons}, {"warnings", answer.warnings}};
   std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
-  return reasons.empty() ? 0 : 1;
+  return answer.reasons.empty() ? 0 : 1;
 }
 
 Result<> serve(int client, int control, ServeOptions options) {

@@ -2,6 +2,8 @@
 #include "softcuda/driver/capture.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "softcuda/driver/graph.h"
 
@@ -141,24 +143,39 @@ CUresult update_dependencies(Stream &s, const CUgraphNode *nodes, size_t n, unsi
   return CUDA_SUCCESS;
 }
 
+void leave_capture(Stream &s) {
+  std::shared_ptr<Capture> c = std::exchange(s.capture, nullptr);
+  if (!c) return;
+  std::erase(c->streams, &s);
+  if (auto nodes = c->last.extract(&s))
+    std::ranges::copy(nodes.mapped(), std::back_inserter(c->left));
+}
+
+namespace {
+
+// Whether the capture's origin, which ends it, waits for this node.
+bool is_joined(Capture &c, const Node *n) {
+  auto follows = [n](const std::unique_ptr<Node> &m) {
+    return std::ranges::find(m->after, n) != m->after.end();
+  };
+  const std::vector<Node *> &last = c.last[c.origin];
+  return std::ranges::any_of(c.graph->nodes, follows) || std::ranges::find(last, n) != last.end();
+}
+
+}  // namespace
+
 CUresult end_capture(Stream &s, CUgraph *graph) {
   std::shared_ptr<Capture> c = s.capture;
   *graph = nullptr;
   REQUIRE(c != nullptr, CUDA_ERROR_ILLEGAL_STATE);
   REQUIRE(c->origin == &s, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
   // Every other stream of the capture must have been joined to this one again.
-  bool unjoined = false;
+  std::vector<Node *> ends = std::move(c->left);
   for (Stream *other : c->streams) {
     other->capture.reset();
-    if (other == &s) continue;
-    for (Node *n : c->last[other]) {
-      bool followed = std::ranges::any_of(c->graph->nodes, [&](const std::unique_ptr<Node> &m) {
-        return std::ranges::find(m->after, n) != m->after.end();
-      });
-      unjoined |= !followed && std::ranges::find(c->last[&s], n) == c->last[&s].end();
-    }
+    std::ranges::copy(c->last[other], std::back_inserter(ends));
   }
-  if (unjoined) {
+  if (!std::ranges::all_of(ends, [&](const Node *n) { return is_joined(*c, n); })) {
     give_up(*c->graph);
     return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   }

@@ -17,6 +17,9 @@ CUresult begin_capture_to(Stream &s, CUgraph graph, const CUgraphNode *after, si
 // cuStreamUpdateCaptureDependencies).
 CUresult update_dependencies(Stream &s, const CUgraphNode *nodes, size_t n, unsigned flags);
 CUresult end_capture(Stream &s, CUgraph *graph);
+// The stream is destroyed. Its capture goes on, and what the stream has captured stays in the
+// graph.
+void leave_capture(Stream &s);
 // The capture that a stream takes part in, or nullptr.
 std::shared_ptr<Capture> capture_of(Stream &s);
 void capture_info(Capture &c, Stream &s, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,

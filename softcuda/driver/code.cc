@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "fatbin/image.h"
+#include "softcuda/driver/device_library.h"
 #include "softcuda/driver/jit_outputs.h"
 #include "softcuda/driver/link.h"
 
@@ -31,8 +32,10 @@ CUresult report_missing_ptx(const fatbin::Image &image) {
                   "the program's PTX requires a newer device than sm_{}; set CKPT_SOFTCUDA_SM "
                   "to the compute capability that it was compiled for, times ten",
                   process().sm)
-            : "the program holds no PTX, which is all that the software device can run; compile it "
-              "with -arch=sm_75 or -gencode arch=compute_75,code=compute_75");
+            : "the program holds no PTX, which is all that the software device can run. Compile it "
+              "with -arch=sm_75 or -gencode arch=compute_75,code=compute_75. numba: install "
+              "numba-cuda 0.19.1, since later versions link cubins. A library with cubins for this "
+              "device and PTX for others (cuRAND): set CKPT_SOFTCUDA_SM=91");
   return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
@@ -66,16 +69,24 @@ CUresult read_code(const void *code, std::vector<std::string> &ptx) {
   return collect_ptx(*image, ptx);
 }
 
+namespace {
+
+CUresult parse(const std::string &text, std::vector<std::unique_ptr<ptx::Module>> &modules) {
+  Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(text);
+  if (!m) {
+    compiler_error(m.error().text());
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  modules.push_back(std::move(*m));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
 CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Image> &out) {
   std::vector<std::unique_ptr<ptx::Module>> modules;
-  for (const std::string &text : ptx) {
-    Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(text);
-    if (!m) {
-      compiler_error(m.error().text());
-      return CUDA_ERROR_INVALID_PTX;
-    }
-    modules.push_back(std::move(*m));
-  }
+  for (const std::string &text : ptx) CHECK_CU(parse(text, modules));
+  if (const char *library = device_library_for(ptx)) CHECK_CU(parse(library, modules));
   Result<std::unique_ptr<vm::Image>> image = vm::Image::link(std::move(modules));
   if (!image) {
     compiler_error(image.error().text());

@@ -93,6 +93,7 @@ Point Context::submit(Stream &s, std::function<void()> work, std::vector<Point> 
   } else if ((s.flags & CU_STREAM_NON_BLOCKING) == 0) {
     after.push_back(legacy.queue->last());
   }
+  if (!held_behind.reached()) after.push_back(held_behind);
   // After an error the context executes nothing more.
   return s.queue->submit(
       [this, work = std::move(work)] {
@@ -101,9 +102,24 @@ Point Context::submit(Stream &s, std::function<void()> work, std::vector<Point> 
       std::move(after));
 }
 
+std::vector<Point> Context::all_points() {
+  std::lock_guard lock(mutex);
+  std::vector<Point> points{legacy.queue->last()};
+  if (!held_behind.reached()) points.push_back(held_behind);
+  for (Stream *s : streams) points.push_back(s->queue->last());
+  points.insert(points.end(), left.begin(), left.end());
+  return points;
+}
+
+void Context::hold_behind(Point point) {
+  std::lock_guard lock(mutex);
+  held_behind = std::move(point);
+}
+
 void Context::renew() {
   std::scoped_lock lock(mutex, print_mutex_, heap_mutex_);
   legacy.queue = std::make_shared<WorkQueue>();
+  left.clear();
   printed_.clear();
   heap_base_ = 0;
   heap_used_.clear();
@@ -113,13 +129,7 @@ void Context::renew() {
 }
 
 void Context::synchronize() {
-  std::vector<Point> points;
-  {
-    std::lock_guard lock(mutex);
-    points.push_back(legacy.queue->last());
-    for (Stream *s : streams) points.push_back(s->queue->last());
-  }
-  for (const Point &p : points) p.wait();
+  for (const Point &p : all_points()) p.wait();
   show_printed();
 }
 

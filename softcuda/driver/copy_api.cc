@@ -21,12 +21,23 @@ CUresult copy(u64 dst, u64 src, u64 bytes, CUstream stream, bool wait) {
 }
 
 template <class D>
-CUresult copy_shape(const D *d, CUstream stream, bool wait) {
+CUresult copy_shape(const D *d, CUstream stream, bool wait, bool peer = false) {
   CALL_WITH_CONTEXT();
   REQUIRE(d != nullptr, CUDA_ERROR_INVALID_VALUE);
   Box b;
   CHECK_CU(box_of(*d, b));
-  return submit(call.context, effective(stream), b, wait);
+  return submit(call.context, effective(stream), b, wait, peer);
+}
+
+// The forms with contexts. Addresses are unique among all devices, so they are only checked.
+CUresult copy_peer(u64 dst, CUcontext to, u64 src, CUcontext from, u64 bytes, CUstream stream,
+                   bool wait) {
+  CALL_WITH_CONTEXT();
+  REQUIRE(process().contexts.holds(to) && process().contexts.holds(from),
+          CUDA_ERROR_INVALID_CONTEXT);
+  Box b;
+  CHECK_CU(linear(dst, src, bytes, b));
+  return submit(call.context, effective(stream), b, wait, wait);
 }
 
 CUresult fill(CUdeviceptr dst, u64 pitch, ckpt::u32 value, ckpt::u32 element, u64 width, u64 height,
@@ -63,9 +74,9 @@ CUresult array_copy(CUarray dst, u64 dst_at, u64 dst_linear, CUarray src, u64 sr
 SOFTCUDA_API CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t n) {
   return copy(dst, src, n, nullptr, true);
 }
-SOFTCUDA_API CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext,
+SOFTCUDA_API CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
                                    size_t n) {
-  return copy(dst, src, n, nullptr, true);
+  return copy_peer(dst, to, src, from, n, nullptr, true);
 }
 SOFTCUDA_API CUresult cuMemcpyHtoD(CUdeviceptr dst, const void *src, size_t n) {
   return copy(dst, address(src), n, nullptr, true);
@@ -79,9 +90,9 @@ SOFTCUDA_API CUresult cuMemcpyDtoD(CUdeviceptr dst, CUdeviceptr src, size_t n) {
 SOFTCUDA_API CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream s) {
   return copy(dst, src, n, s, false);
 }
-SOFTCUDA_API CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext,
-                                        size_t n, CUstream s) {
-  return copy(dst, src, n, s, false);
+SOFTCUDA_API CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src,
+                                        CUcontext from, size_t n, CUstream s) {
+  return copy_peer(dst, to, src, from, n, s, false);
 }
 SOFTCUDA_API CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t n, CUstream s) {
   return copy(dst, address(src), n, s, false);
@@ -160,7 +171,7 @@ static CUDA_MEMCPY3D without_contexts(const CUDA_MEMCPY3D_PEER &p) {
 SOFTCUDA_API CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *p) {
   REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
   CUDA_MEMCPY3D d = without_contexts(*p);
-  return copy_shape(&d, nullptr, true);
+  return copy_shape(&d, nullptr, true, true);
 }
 SOFTCUDA_API CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *p, CUstream s) {
   REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);

@@ -65,6 +65,7 @@ struct Capture {
   u64 id = 0;
   std::map<Stream *, std::vector<Node *>> last;  // the nodes that the next one depends on
   std::vector<Stream *> streams;
+  std::vector<Node *> left;  // the last nodes of streams that were destroyed
   ~Capture();
 };
 

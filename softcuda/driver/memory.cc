@@ -29,6 +29,16 @@ CUresult host_memory(Context *c, size_t bytes, unsigned flags, void **out) {
   return CUDA_SUCCESS;
 }
 
+CUresult state_of(const Context *c) { return c == nullptr ? CUDA_SUCCESS : c->error.load(); }
+
+// Waits for running work, which may use the memory of the host at `p`. `current` may be null.
+void wait_for_users(Context *current, const void *p) {
+  std::optional<Allocation> a = process().memory->find(reinterpret_cast<u64>(p));
+  Context *owner = a ? static_cast<Context *>(a->context) : nullptr;
+  if (current != nullptr) current->synchronize();
+  if (owner != current && process().contexts.holds(owner)) owner->synchronize();
+}
+
 bool host_side(const Allocation &a) {
   return a.kind == MemoryKind::Pinned || a.kind == MemoryKind::Registered ||
          a.kind == MemoryKind::Managed;
@@ -95,22 +105,22 @@ SOFTCUDA_API CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t
 
 // Waits for running work, which may use the memory.
 SOFTCUDA_API CUresult cuMemFree_v2(CUdeviceptr p) {
-  CALL_WITH_CONTEXT();
+  CALL_WITH_ANY_CONTEXT();
   if (p == 0) return CUDA_SUCCESS;
   std::optional<Allocation> a = process().memory->find(p);
   REQUIRE(a && a->base == p, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(a->kind == MemoryKind::Device || a->kind == MemoryKind::Managed ||
               a->kind == MemoryKind::Pool,
           CUDA_ERROR_INVALID_VALUE);
-  call.context->synchronize();
   Context *owner = static_cast<Context *>(a->context);
+  if (call.context != nullptr) call.context->synchronize();
   if (owner != call.context && process().contexts.holds(owner)) owner->synchronize();
   if (a->kind == MemoryKind::Pool) {
     if (!free_graph_memory(p)) release_to_pool(p);
-    return call.context->error;
+    return state_of(call.context);
   }
   REQUIRE(process().memory->release(p, a->kind), CUDA_ERROR_INVALID_VALUE);
-  return call.context->error;
+  return state_of(call.context);
 }
 
 SOFTCUDA_API CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags) {
@@ -157,9 +167,9 @@ SOFTCUDA_API CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flag
 }
 
 SOFTCUDA_API CUresult cuMemFreeHost(void *p) {
-  CALL_WITH_CONTEXT();
+  CALL_WITH_ANY_CONTEXT();
   if (p == nullptr) return CUDA_SUCCESS;
-  call.context->synchronize();
+  wait_for_users(call.context, p);
   REQUIRE(process().memory->release(reinterpret_cast<u64>(p), MemoryKind::Pinned),
           CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
@@ -176,8 +186,8 @@ SOFTCUDA_API CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int f
 }
 
 SOFTCUDA_API CUresult cuMemHostUnregister(void *p) {
-  CALL_WITH_CONTEXT();
-  call.context->synchronize();
+  CALL_WITH_ANY_CONTEXT();
+  wait_for_users(call.context, p);
   REQUIRE(process().memory->release(reinterpret_cast<u64>(p), MemoryKind::Registered),
           CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   return CUDA_SUCCESS;

@@ -37,7 +37,7 @@ SOFTCUDA_API CUresult cuModuleLoad(CUmodule *out, const char *path) {
 }
 
 SOFTCUDA_API CUresult cuModuleUnload(CUmodule module) {
-  CALL_WITH_CONTEXT();
+  CALL_WITH_ANY_CONTEXT();
   Module *m = process().modules.get(module);
   REQUIRE(m != nullptr, CUDA_ERROR_INVALID_HANDLE);
   m->context->synchronize();

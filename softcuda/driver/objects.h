@@ -178,8 +178,10 @@ struct Context : vm::AddressSpace {
   bool is_primary = false;
   std::atomic<bool> inactive{false};          // a primary context after a reset or the last release
   std::atomic<CUresult> error{CUDA_SUCCESS};  // once set, every call returns it
-  std::mutex mutex;  // guards the next three members and the order of submissions
+  std::mutex mutex;  // guards the next five members and the order of submissions
   Stream legacy;
+  Point held_behind;
+  std::vector<Point> left;  // the ends of streams that were destroyed with work under way
   std::set<Stream *> streams;
   std::set<Module *> modules;
   std::atomic<u32> peers{0};  // kernels may access the memory of these devices, one bit each
@@ -196,6 +198,10 @@ struct Context : vm::AddressSpace {
 
   // Submits work to a stream, after `after` and what the rules of the default stream demand.
   Point submit(Stream &s, std::function<void()> work, std::vector<Point> after = {});
+  // The ends of all that was submitted so far.
+  std::vector<Point> all_points();
+  // Whatever is submitted from now on begins after `point`.
+  void hold_behind(Point point);
   // Waits for all streams, then writes what kernels have printed to standard output.
   void synchronize();
   void show_printed();

@@ -171,7 +171,7 @@ Call::Call(Need need) {
     return;
   }
   context = current_context();
-  if (need == Initialised) return;
+  if (need == Initialised || (need == AnyContext && context == nullptr)) return;
   if (context == nullptr)
     status = CUDA_ERROR_INVALID_CONTEXT;
   else if (!p.contexts.holds(context))

@@ -96,7 +96,9 @@ Device *device_at(CUdevice d);
 // needs. NVIDIA's driver refuses calls while the process is checkpointed (is_away()).
 class Call {
  public:
-  enum Need { Initialised, CurrentContext };
+  // AnyContext: the call is about an object that knows its context, so none needs to be current.
+  // numba frees what it has after it has popped all contexts.
+  enum Need { Initialised, AnyContext, CurrentContext };
   explicit Call(Need need = CurrentContext);
   ~Call();
   Call(const Call &) = delete;
@@ -116,6 +118,10 @@ class StreamCall : public Call {
 
 #define CALL_WITH_CONTEXT() \
   Call call;                \
+  if (call.status != CUDA_SUCCESS) return call.status
+
+#define CALL_WITH_ANY_CONTEXT() \
+  Call call(Call::AnyContext);  \
   if (call.status != CUDA_SUCCESS) return call.status
 
 // `s` is the stream behind a handle.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls that create, destroy and query streams and events.
+#include "softcuda/driver/capture.h"
 #include "softcuda/driver/ipc.h"
 #include "softcuda/driver/shared_event.h"
 #include "softcuda/driver/transfer.h"
@@ -60,15 +61,18 @@ SOFTCUDA_API CUresult cuStreamCreate(CUstream *out, unsigned int flags) {
 
 // Submitted work is still executed.
 SOFTCUDA_API CUresult cuStreamDestroy_v2(CUstream stream) {
-  CALL_WITH_CONTEXT();
+  CALL_WITH_ANY_CONTEXT();
   Stream *s = process().streams.get(stream);
   REQUIRE(s != nullptr && process().streams.remove(s), CUDA_ERROR_INVALID_HANDLE);
   Context *c = s->context;
   std::lock_guard lock(c->mutex);
   c->streams.erase(s);
-  // The default stream must still wait for this stream.
+  // The default stream must still wait for this stream, and cuCtxSynchronize and cuMemFree, too.
   if ((s->flags & CU_STREAM_NON_BLOCKING) == 0) c->legacy.queue->submit([] {}, {s->queue->last()});
+  std::erase_if(c->left, [](const Point &p) { return p.reached(); });
+  c->left.push_back(s->queue->last());
   s->queue->close();
+  leave_capture(*s);
   delete s;
   return CUDA_SUCCESS;
 }
@@ -88,7 +92,7 @@ SOFTCUDA_API CUresult cuEventCreate(CUevent *out, unsigned int flags) {
 }
 
 SOFTCUDA_API CUresult cuEventDestroy_v2(CUevent event) {
-  CALL_WITH_CONTEXT();
+  CALL_WITH_ANY_CONTEXT();
   Event *e = process().events.get(event);
   REQUIRE(e != nullptr && process().events.remove(e), CUDA_ERROR_INVALID_HANDLE);
   withdraw_event(*e);
@@ -130,6 +134,7 @@ SOFTCUDA_API CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent from, C
   Event *first = nullptr, *second = nullptr;
   CHECK_CU(record_of(from, a, first));
   CHECK_CU(record_of(to, b, second));
+  REQUIRE(first->context->device == second->context->device, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(((first->flags | second->flags) & CU_EVENT_DISABLE_TIMING) == 0 && a && b,
           CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(a->point.reached() && b->point.reached(), CUDA_ERROR_NOT_READY);

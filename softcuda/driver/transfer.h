@@ -40,7 +40,10 @@ void run(const Fill &f);
 
 // Submits a copy or fill to a stream, or adds it to the graph that the stream records. Pageable
 // memory is read and written before this returns (CUDA driver API, "API synchronization behavior").
-CUresult submit(Context *c, CUstream stream, Box b, bool wait);
+//
+// `peer`: a copy between two contexts that is serialized with all work of both devices and of the
+// current one (cuMemcpyPeer).
+CUresult submit(Context *c, CUstream stream, Box b, bool wait, bool peer = false);
 CUresult submit(Context *c, CUstream stream, const Fill &f, bool wait);
 
 // Check the arguments of a copy and convert them.

@@ -110,12 +110,21 @@ CUDART_API cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, 
 }
 
 #ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM
-CUDART_API cudaError_t cudaMemcpyPeer(void *dst, int, const void *src, int, size_t n) {
-  FORWARD(cuMemcpy(address(dst), address(src), n));
+CUDART_API cudaError_t cudaMemcpyPeer(void *dst, int to_device, const void *src, int from_device,
+                                      size_t n) {
+  CUcontext to = nullptr, from = nullptr;
+  RETURN_IF(enter());
+  RETURN_IF(primary_of(to_device, to));
+  RETURN_IF(primary_of(from_device, from));
+  return keep(as_runtime(cuMemcpyPeer(address(dst), to, address(src), from, n)));
 }
-CUDART_API cudaError_t cudaMemcpyPeerAsync(void *dst, int, const void *src, int, size_t n,
-                                           cudaStream_t s) {
-  FORWARD(cuMemcpyAsync(address(dst), address(src), n, s));
+CUDART_API cudaError_t cudaMemcpyPeerAsync(void *dst, int to_device, const void *src,
+                                           int from_device, size_t n, cudaStream_t s) {
+  CUcontext to = nullptr, from = nullptr;
+  RETURN_IF(enter());
+  RETURN_IF(primary_of(to_device, to));
+  RETURN_IF(primary_of(from_device, from));
+  return keep(as_runtime(cuMemcpyPeerAsync(address(dst), to, address(src), from, n, s)));
 }
 #endif
 
@@ -155,7 +164,6 @@ CUDART_API cudaError_t cudaMemset3DAsync(cudaPitchedPtr p, int v, cudaExtent e, 
   });
 }
 
-// Addresses are unique among all devices, so a copy between two of them is one like any other.
 static CUDA_MEMCPY3D without_devices(const cudaMemcpy3DPeerParms &p) {
   cudaMemcpy3DParms q{};
   q.srcArray = p.srcArray;
@@ -167,17 +175,43 @@ static CUDA_MEMCPY3D without_devices(const cudaMemcpy3DPeerParms &p) {
   q.extent = p.extent;
   return box(q);
 }
-CUDART_API cudaError_t cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms *p) {
-  if (p == nullptr) return keep(cudaErrorInvalidValue);
-  RETURN_IF(enter());
+static cudaError_t peer_box(const cudaMemcpy3DPeerParms *p, CUDA_MEMCPY3D_PEER &out) {
+  if (p == nullptr) return cudaErrorInvalidValue;
+  if (cudaError_t e = enter(); e != cudaSuccess) return e;
   CUDA_MEMCPY3D d = without_devices(*p);
-  return keep(as_runtime(cuMemcpy3D(&d)));
+  out = {.srcXInBytes = d.srcXInBytes,
+         .srcY = d.srcY,
+         .srcZ = d.srcZ,
+         .srcMemoryType = d.srcMemoryType,
+         .srcHost = d.srcHost,
+         .srcDevice = d.srcDevice,
+         .srcArray = d.srcArray,
+         .srcPitch = d.srcPitch,
+         .srcHeight = d.srcHeight,
+         .dstXInBytes = d.dstXInBytes,
+         .dstY = d.dstY,
+         .dstZ = d.dstZ,
+         .dstMemoryType = d.dstMemoryType,
+         .dstHost = d.dstHost,
+         .dstDevice = d.dstDevice,
+         .dstArray = d.dstArray,
+         .dstPitch = d.dstPitch,
+         .dstHeight = d.dstHeight,
+         .WidthInBytes = d.WidthInBytes,
+         .Height = d.Height,
+         .Depth = d.Depth};
+  if (cudaError_t e = primary_of(p->srcDevice, out.srcContext); e != cudaSuccess) return e;
+  return primary_of(p->dstDevice, out.dstContext);
+}
+CUDART_API cudaError_t cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms *p) {
+  CUDA_MEMCPY3D_PEER d{};
+  RETURN_IF(peer_box(p, d));
+  return keep(as_runtime(cuMemcpy3DPeer(&d)));
 }
 CUDART_API cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms *p, cudaStream_t s) {
-  if (p == nullptr) return keep(cudaErrorInvalidValue);
-  RETURN_IF(enter());
-  CUDA_MEMCPY3D d = without_devices(*p);
-  return keep(as_runtime(cuMemcpy3DAsync(&d, s)));
+  CUDA_MEMCPY3D_PEER d{};
+  RETURN_IF(peer_box(p, d));
+  return keep(as_runtime(cuMemcpy3DPeerAsync(&d, s)));
 }
 // The attributes choose when the source is read and have no effect on the result.
 CUDART_API cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Launches of kernels and host functions. Compiled twice, as copy.cc is.
-#include "softcuda/runtime/state.h"
+#include "softcuda/runtime/stream_devices.h"
 
 using namespace ckpt::softcuda::runtime;
 
@@ -20,6 +20,7 @@ CUDART_API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 bl
                                         size_t shared, cudaStream_t s) {
   RETURN_IF(enter());
   CUkernel k = nullptr;
+  RETURN_IF(check_stream_device(s));
   RETURN_IF(kernel_of(function, k));
   return keep(launch_error(
       cuLaunchKernel(reinterpret_cast<CUfunction>(k), grid.x, grid.y, grid.z, block.x, block.y,
@@ -37,6 +38,7 @@ CUDART_API cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 gr
                                                    void **args, size_t shared, cudaStream_t s) {
   RETURN_IF(enter());
   CUkernel k = nullptr;
+  RETURN_IF(check_stream_device(s));
   RETURN_IF(kernel_of(function, k));
   return keep(launch_error(
       cuLaunchCooperativeKernel(reinterpret_cast<CUfunction>(k), grid.x, grid.y, grid.z, block.x,
@@ -48,6 +50,7 @@ CUDART_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, con
   if (config == nullptr) return keep(cudaErrorInvalidValue);
   RETURN_IF(enter());
   CUkernel k = nullptr;
+  RETURN_IF(check_stream_device(config->stream));
   RETURN_IF(kernel_of(function, k));
   CUlaunchConfig c = as_driver(*config);
   return keep(launch_error(cuLaunchKernelEx(&c, reinterpret_cast<CUfunction>(k), args, nullptr),

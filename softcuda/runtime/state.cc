@@ -83,6 +83,13 @@ cudaError_t set_valid_devices(const int *devices, int n) {
   return cudaSuccess;
 }
 
+cudaError_t primary_of(int d, CUcontext &out) {
+  int count = 0;
+  if (CUresult e = cuDeviceGetCount(&count); e != CUDA_SUCCESS) return as_runtime(e);
+  if (d < 0 || d >= count) return cudaErrorInvalidDevice;
+  return as_runtime(primary(d, out));
+}
+
 CUlaunchConfig as_driver(const cudaLaunchConfig_t &config) {
   CUlaunchConfig c{};
   c.gridDimX = config.gridDim.x;

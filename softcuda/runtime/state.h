@@ -29,6 +29,9 @@ cudaError_t enter();
 // Initialises the driver only.
 cudaError_t initialise();
 
+// The primary context of a device; cudaErrorInvalidDevice: there is no such device.
+cudaError_t primary_of(int device, CUcontext &out);
+
 // A kernel by its address on the host or its handle, and a variable by its address on the host.
 cudaError_t kernel_of(const void *function, CUkernel &out);
 cudaError_t variable_of(const void *symbol, CUdeviceptr &p, size_t &bytes);

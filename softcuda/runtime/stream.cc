@@ -2,19 +2,24 @@
 //
 // Streams, events and stream-ordered memory. Compiled twice, as copy.cc is.
 #include "softcuda/runtime/boxes.h"
+#include "softcuda/runtime/stream_devices.h"
 
 using namespace ckpt::softcuda::runtime;
 
 #ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM
-CUDART_API cudaError_t cudaStreamCreate(cudaStream_t *s) { FORWARD(cuStreamCreate(s, 0)); }
-CUDART_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned int flags) {
-  FORWARD(cuStreamCreate(s, flags));
-}
 CUDART_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned int flags,
                                                     int priority) {
-  FORWARD(cuStreamCreateWithPriority(s, flags, priority));
+  RETURN_IF(enter());
+  return keep(note_stream(as_runtime(cuStreamCreateWithPriority(s, flags, priority)), s));
 }
-CUDART_API cudaError_t cudaStreamDestroy(cudaStream_t s) { FORWARD(cuStreamDestroy(s)); }
+CUDART_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned int flags) {
+  return cudaStreamCreateWithPriority(s, flags, 0);
+}
+CUDART_API cudaError_t cudaStreamCreate(cudaStream_t *s) { return cudaStreamCreateWithFlags(s, 0); }
+CUDART_API cudaError_t cudaStreamDestroy(cudaStream_t s) {
+  forget_stream(s);
+  FORWARD(cuStreamDestroy(s));
+}
 CUDART_API cudaError_t cudaEventCreate(cudaEvent_t *e) { FORWARD(cuEventCreate(e, 0)); }
 CUDART_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned int flags) {
   FORWARD(cuEventCreate(e, flags));

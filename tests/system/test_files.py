@@ -71,6 +71,70 @@ def test_append_and_truncate_exclude_each_other(ckpt):
     assert ckpt.restore("one", "--append-files", "--truncate-files").wait() == 125
 
 
+WRITES = """
+import os, sys
+f = os.open("grown", os.O_RDWR | os.O_CREAT)
+os.write(f, bytes.fromhex(sys.argv[1]).ljust(100, b"x"))
+open("open", "w").close()
+while not os.path.exists("finish"):
+    os.stat("open")
+"""
+
+
+def grown(ckpt, begins=b""):
+    """An image of a program with a file that has grown since."""
+    path = ckpt.folder / "grown"
+    job = ckpt.run("/usr/bin/python3", "-c", WRITES, begins.hex())
+    wait_for((ckpt.folder / "open").exists, "the program")
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    with open(path, "ab") as file:
+        file.write(b"y" * 50)
+    ckpt.finish()
+    return path
+
+
+@pytest.mark.parametrize("kind", ["a database", "a database's log", "another program"])
+def test_truncate_files_leaves_alone(ckpt, kind):
+    """What a cut would damage. The message says what each choice does, and the name of the file cuts it nevertheless."""
+    path = grown(ckpt, {"a database": b"SQLite format 3\0", "a database's log": b"\x37\x7f\x06\x82"}.get(kind, b""))
+    other = open(path, "ab") if kind == "another program" else None
+    why = "another program has it open for writing" if other else "SQLite database"
+    for options in ([], ["--truncate-files"]):
+        error = refused(ckpt, "one", *options)
+        assert why in error and "--append-files keeps it" in error, error
+        assert f"--truncate-file={path}" in error
+    assert path.stat().st_size == 150
+    assert ckpt.restore("one", "--append-files").wait() == 0
+    assert path.stat().st_size == 150
+    assert ckpt.restore("one", "--append-files", f"--truncate-file={path}").wait() == 0
+    assert path.stat().st_size == 100
+    if other:
+        other.close()
+
+
+def test_a_log_can_be_cut_and_a_database_kept(ckpt):
+    """Two files of one program, by one restore."""
+    log = ckpt.folder / "log"
+    with open(log, "w") as stdout:
+        job = ckpt.run("sh", "-c", "exec 5>>db; while test ! -e finish; do echo line; sleep 0.02; done", stdout=stdout)
+    wait_for(lambda: log.read_text().count("line") > 3, "lines")
+    ckpt.dump(job.pid, "one")
+    size = log.stat().st_size
+    with open(log, "a") as others:
+        others.write("from another program\n")
+    ckpt.finish()
+    assert ckpt.restore("one", "--append-files", f"--truncate-file={log}").wait() == 0
+    assert "another program" not in log.read_text() and log.stat().st_size >= size
+
+
+def test_a_reader_of_a_log_does_not_keep_it_from_being_cut(ckpt):
+    path = grown(ckpt)
+    with open(path):
+        assert ckpt.restore("one", "--truncate-files").wait() == 0
+    assert path.stat().st_size == 100
+
+
 def holds_hard_link(ckpt):
     (ckpt.folder / "first").write_text("contents")
     script = "exec 5<first; ln first second; rm first; echo ready; while test ! -e finish; do sleep 0.02; done; cat <&5"

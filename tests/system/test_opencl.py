@@ -474,7 +474,6 @@ def test_a_dump_waits_for_a_running_kernel_up_to_its_timeout(ocl):
     ("fp64", "rusticl", ["double precision", "llvmpipe"]),
     ("big", "oclgrind", ["512.0 MiB", "Oclgrind"]),
     ("group", "rusticl", ["4096", "1024"]),
-    ("limit", "rusticl", ["CL_DEVICE_MAX_WORK_GROUP_SIZE", "4096", "1024"]),
     ("local", "rusticl", ["65536", "32768"]),
     ("align", "rusticl", ["multiples of 128", "512"]),
     ("fp64", "ocl:nothing", ["nothing"]),
@@ -504,7 +503,24 @@ def test_a_limit_that_was_only_read_can_be_ignored(ocl):
     refused = ocl.restore("local", "rusticl", "--ignore-limits")
     assert refused.wait() == 1 and "65536" in refused.error_text
     ocl.go()
-    finished(ocl.restore("limit", "rusticl", "--ignore-limits"))
+    silent = ocl.restore("limit", "rusticl", "--ignore-limits")
+    finished(silent)
+    assert "CL_DEVICE" not in silent.error_text
+
+
+def test_a_limit_that_was_only_read_is_a_warning(ocl):
+    """All that the program has used fits on the new device. --strict-limits refuses it."""
+    job = ocl.start("requirements", "limit")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    words = ["CL_DEVICE_MAX_WORK_GROUP_SIZE", "4096", "1024"]
+    refused = ocl.restore("image", "rusticl", "--strict-limits")
+    assert refused.wait() == 1 and all(word in refused.error_text for word in words), refused.error_text
+    ocl.go()
+    copy = ocl.restore("image", "rusticl")
+    finished(copy)
+    assert all(word in copy.error_text for word in words), copy.error_text
 
 
 def test_portable_advertises_only_what_all_devices_have(ocl):
@@ -608,3 +624,23 @@ def test_suspended_and_resumed_on_another_implementation(ocl):
     assert len(proxies()) == 1
     ocl.go()
     finished(job)
+
+
+def test_kernels_print_where_the_programs_output_goes(ocl):
+    """To a file, a pipe and the terminal, also after a restore."""
+    job = ocl.start("printing")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    ocl.go()
+    copy = ocl.restore("image", "basic")
+    finished(copy)
+    assert "kernel 1\n" in copy.text
+
+
+def test_a_dump_of_a_program_in_its_exit_handlers_says_so(ocl):
+    job = ocl.start("ending")
+    job.wait_text("READY")
+    assert "is ending" in ocl.ckpt.dump_refused(job.pid, "image")
+    ocl.go()
+    assert job.wait() == 0

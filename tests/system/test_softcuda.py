@@ -42,7 +42,7 @@ def soft(tmp_path):
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu", "mipmaps.cu",
                                     "differential.cu", "driver.cc", "checkpoint.cc", "hopper.cu", "matrices.cu",
                                     "accesses.cu", "entries.cu", "linking.cc", "video.cc", "launches.cu", "partitions.cu",
-                                    "softcuda_graphs.cu", "published.cu", "graph_calls.cu", "ipc.cu",
+                                    "two_devices.cu", "grid_calls.cu", "softcuda_graphs.cu", "published.cu", "graph_calls.cu", "ipc.cu",
                                     pytest.param("barriers.cu", marks=pytest.mark.full)])
 def test_programs_check_themselves(make, soft, source):
     assert "PASSED" in soft(make(source)).stdout

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/agent_link/agent_client.h"
 
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "common/base/log.h"
 #include "tools/proc/process_root.h"
 
 namespace ckpt::tools {
@@ -11,6 +17,8 @@ using namespace std::chrono_literals;
 
 // An agent answers from a thread of its own. Only a stopped process takes this long.
 constexpr auto kAnswerTimeout = 15s;
+// After this time of waiting for idle devices, the user is told.
+constexpr std::chrono::milliseconds kQuietTime = 5s;
 // A preflight waits for drivers that are being started.
 constexpr auto kPreflightTimeout = 60s;
 // A CUDA driver copies its own memory out of the process during a detach.
@@ -24,8 +32,16 @@ constexpr size_t kMaxAnswerBytes = storage::kMaxManifestBytes;
 }  // namespace
 
 Result<AgentClient> AgentClient::connect(pid_t process, const std::string &socket) {
-  CKPT_TRY(UniqueFd fd, connect_unix_of(process, socket));
-  return AgentClient(std::move(fd));
+  Result<UniqueFd> fd = connect_unix_of(process, socket);
+  if (fd) return AgentClient(std::move(*fd));
+  // The agent's exit handler removes the name of its socket; the handlers of the program that were
+  // registered earlier run after it.
+  if (::access((prefix_of_files(process) + socket).c_str(), F_OK) == 0 || errno != ENOENT)
+    return Failure(fd.error());
+  return fail_with_hint(
+      fmt::format("process {} is ending: its agent has removed its socket, as it does at the exit",
+                  process),
+      fmt::format("wait for its end; if it does not end, something else has removed {}", socket));
 }
 
 Result<AgentClient> AgentClient::glance(pid_t process, const std::string &socket,
@@ -54,6 +70,10 @@ Result<Message> AgentClient::receive(std::chrono::milliseconds timeout) {
 Result<Message> AgentClient::ask(Type type, const Writer &body, std::span<const int> fds,
                                  std::chrono::milliseconds timeout, Type expected) {
   CKPT_CHECK(send(type, body, fds));
+  return answer(type, timeout, expected);
+}
+
+Result<Message> AgentClient::answer(Type type, std::chrono::milliseconds timeout, Type expected) {
   CKPT_TRY(Message m, receive(timeout));
   if (static_cast<Type>(m.type) != expected)
     return fail("the agent answered request {} with message {} instead of {}",
@@ -130,8 +150,14 @@ Result<std::vector<std::string>> AgentClient::sentences(Type request,
 }
 
 Result<> AgentClient::quiesce(std::chrono::milliseconds timeout) {
-  CKPT_TRY(Message m, ask(Type::Quiesce, Writer().put(static_cast<u32>(timeout.count())), {},
-                          timeout + kAnswerTimeout, Type::Ok));
+  CKPT_CHECK(send(Type::Quiesce, Writer().put(static_cast<u32>(timeout.count()))));
+  pollfd p{fd_.get(), POLLIN, 0};
+  if (timeout > kQuietTime && ::poll(&p, 1, static_cast<int>(kQuietTime.count())) == 0)
+    log::info(
+        "waiting for the program's devices: a kernel runs, or a program is being compiled "
+        "(the limit is --timeout, {} s)",
+        timeout.count() / 1000);
+  CKPT_TRY(Message m, answer(Type::Quiesce, timeout + kAnswerTimeout, Type::Ok));
   return {};
 }
 

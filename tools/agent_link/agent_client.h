@@ -100,6 +100,9 @@ class AgentClient {
   Result<> ask_if_known(protocol::Type request, const Writer &body, protocol::Type answer);
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
                       std::chrono::milliseconds timeout, protocol::Type expected);
+  // Receives the answer to the request `type`.
+  Result<Message> answer(protocol::Type type, std::chrono::milliseconds timeout,
+                         protocol::Type expected);
   UniqueFd fd_;
   std::optional<std::chrono::milliseconds> patience_;
 };

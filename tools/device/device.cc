@@ -120,6 +120,7 @@ std::string_view only_api(const std::string &spec) {
 DeviceCheck read_check(const json &answer) {
   DeviceCheck check;
   check.reasons = json_strings(json_member(answer, "reasons"));
+  check.warnings = json_strings(json_member(answer, "warnings"));
   for (const json &pair : json_list(answer, "map"))
     if (std::vector<std::string> both = json_strings(pair); both.size() == 2)
       check.map.emplace_back(both[0], both[1]);
@@ -162,14 +163,15 @@ std::string why_not_split(const json &requirements) {
 
 // Each side is asked for its own devices.
 Result<DeviceCheck> check_split(const std::string &api, const std::vector<std::string> &ids,
-                                const json &requirements, bool ignore_limits) {
+                                const json &requirements, ReadLimits limits) {
   DeviceCheck both;
-  if (std::string why = why_not_split(requirements); !why.empty()) return DeviceCheck{{why}, {}};
+  if (std::string why = why_not_split(requirements); !why.empty())
+    return DeviceCheck{{why}, {}, {}};
   for (bool remote : {false, true}) {
-    CKPT_TRY(DeviceCheck one,
-             check_devices(api, side_of(api, ids, remote), needs_of_side(requirements, ids, remote),
-                           ignore_limits));
+    CKPT_TRY(DeviceCheck one, check_devices(api, side_of(api, ids, remote),
+                                            needs_of_side(requirements, ids, remote), limits));
     both.reasons.insert(both.reasons.end(), one.reasons.begin(), one.reasons.end());
+    both.warnings.insert(both.warnings.end(), one.warnings.begin(), one.warnings.end());
   }
   for (const json &device : json_list(requirements, "devices"))
     if (json_value(device, "used", false) && json_value(device, "number", u64{0}) >= ids.size())
@@ -262,6 +264,12 @@ json device_json(const std::vector<Device> &devices) {
   return list;
 }
 
+void warn_of_limits(const std::vector<std::string> &warnings) {
+  static std::set<std::string> given;
+  for (const std::string &w : warnings)
+    if (given.insert(w).second) log::warn("{}", w);
+}
+
 std::string misdirected(const DeviceChoice &choice, const std::set<std::string> &apis) {
   auto named = [&](const std::string &api) { return choice.contains(api); };
   if (choice.empty() || apis.empty() || std::ranges::any_of(apis, named)) return {};
@@ -270,20 +278,23 @@ std::string misdirected(const DeviceChoice &choice, const std::set<std::string> 
 }
 
 Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoice &choice,
-                                  const json &requirements, bool ignore_limits) {
+                                  const json &requirements, ReadLimits limits) {
   auto chosen = choice.find(api_name);
   if (chosen != choice.end() && is_split({*chosen}))
-    return check_split(api_name, chosen->second, requirements, ignore_limits);
+    return check_split(api_name, chosen->second, requirements, limits);
   std::vector<std::string> command = proxy_command(api_name, choice);
   if (command.empty())
     return DeviceCheck{
         {fmt::format("the program uses the API \"{}\", which this version of ckpt does not support",
                      api_name)},
+        {},
         {}};
   command.push_back("--check");
-  CKPT_TRY(
-      CommandResult r,
-      run_command(command, json{{"needs", requirements}, {"ignore_limits", ignore_limits}}.dump()));
+  CKPT_TRY(CommandResult r,
+           run_command(command, json{{"needs", requirements},
+                                     {"ignore_limits", limits == ReadLimits::Ignore},
+                                     {"strict_limits", limits == ReadLimits::Refuse}}
+                                    .dump()));
   json answer = json::parse(r.output, nullptr, false);
   DeviceCheck check = read_check(answer);
   if (r.exit_code == 0) check.reasons.clear();

@@ -48,11 +48,15 @@ struct DeviceCheck {
   // The device mapping to send to the program's agent (DeviceMap in agent/protocol.h); may be
   // empty.
   std::vector<std::pair<std::string, std::string>> map;
+  std::vector<std::string> warnings;
 };
-// Asks whether the chosen devices meet `requirements`. With `ignore_limits`, limits that the
-// program has only read, and not used, do not count.
+// What a device's lower limit means that the program has only read, and not used.
+enum class ReadLimits { Warn, Refuse, Ignore };
+// Asks whether the chosen devices meet `requirements`.
 Result<DeviceCheck> check_devices(const std::string &api, const DeviceChoice &choice,
-                                  const nlohmann::json &requirements, bool ignore_limits);
+                                  const nlohmann::json &requirements, ReadLimits limits);
+// Once for each text, since the processes of a program often have read the same.
+void warn_of_limits(const std::vector<std::string> &warnings);
 // The reason why `choice` does not fit a program that uses `apis`: it names only devices of other
 // APIs. Empty if it fits; the program may then use all devices of an API that is not named.
 std::string misdirected(const DeviceChoice &choice, const std::set<std::string> &apis);

@@ -46,18 +46,15 @@ std::string with_sizes(const ImageManifest::File &f, u64 now) {
   return fmt::format("({} bytes instead of {})", now, f.size);
 }
 
-std::string refused_size(const ImageManifest::File &f, u64 now, GrownFiles grown) {
+std::string refused_size(const ImageManifest::File &f, u64 now, const GrownFiles &grown,
+                         const std::string &path) {
   if (now < f.size)
     return fmt::format("the file {} is shorter than at the dump {}: put it back as it was", f.path,
                        with_sizes(f, now));
   if (!f.writable)
     return fmt::format("the file {} has changed since the dump {}: put it back as it was", f.path,
                        with_sizes(f, now));
-  if (grown != GrownFiles::Refuse) return {};
-  return fmt::format(
-      "the file {} has grown since the dump {}: --truncate-files removes what was added, "
-      "--append-files continues at its end",
-      f.path, with_sizes(f, now));
+  return refused_growth(f, now, grown, path);
 }
 
 void warn_of_later_contents(const ImageManifest::File &f) {
@@ -66,7 +63,7 @@ void warn_of_later_contents(const ImageManifest::File &f) {
       f.path);
 }
 
-std::string refused_file(const ImageManifest::File &f, GrownFiles grown,
+std::string refused_file(const ImageManifest::File &f, const GrownFiles &grown,
                          const std::string &prefix) {
   struct stat st {};
   if (is_made_by_kernel(f.path)) return {};
@@ -74,7 +71,7 @@ std::string refused_file(const ImageManifest::File &f, GrownFiles grown,
     return fmt::format("the file {} is missing: put it back", f.path);
   u64 now = static_cast<u64>(st.st_size);
   if (f.append_only) return {};
-  if (now != f.size) return refused_size(f, now, grown);
+  if (now != f.size) return refused_size(f, now, grown, prefix + f.path);
   Contents contents = contents_of(f, prefix + f.path, st);
   if (contents == Contents::Changed)
     return fmt::format(
@@ -105,7 +102,7 @@ std::string refused_mapped_file(const ImageManifest::File &f, const std::string 
 
 }  // namespace
 
-void check_files(const ImageManifest &m, GrownFiles grown, Reasons &reasons,
+void check_files(const ImageManifest &m, const GrownFiles &grown, Reasons &reasons,
                  const std::string &prefix) {
   std::set<std::string> in_image = paths_of_memory_files(m);
   for (const auto &f : m.files)

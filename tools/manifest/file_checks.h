@@ -10,20 +10,14 @@
 #include <optional>
 #include <string>
 
+#include "tools/manifest/file_growth.h"
 #include "tools/manifest/image_manifest.h"
 #include "tools/reasons.h"
 
 namespace ckpt::tools {
 
-// What to do with a file that the program was writing, and that has grown since the dump.
-enum class GrownFiles {
-  Refuse,
-  Truncate,  // cut it to its recorded size
-  Append     // go on at its end
-};
-
 // `prefix`: what the program's paths begin with here (prefix_of_files in process_root.h).
-void check_files(const ImageManifest &m, GrownFiles grown, Reasons &reasons,
+void check_files(const ImageManifest &m, const GrownFiles &grown, Reasons &reasons,
                  const std::string &prefix = "");
 void check_mapped_files(const ImageManifest &m, Reasons &reasons, const std::string &prefix = "");
 // Both checks, for a dump: a program must not be ended if its image could not be restored. The

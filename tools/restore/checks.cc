@@ -8,7 +8,7 @@
 
 namespace ckpt::tools {
 
-DeviceMaps check_devices_of(const ImageManifest &m, const DeviceChoice &choice, bool ignore_limits,
+DeviceMaps check_devices_of(const ImageManifest &m, const DeviceChoice &choice, ReadLimits limits,
                             Reasons &reasons) {
   DeviceMaps maps;
   std::set<std::string> apis;
@@ -18,12 +18,13 @@ DeviceMaps check_devices_of(const ImageManifest &m, const DeviceChoice &choice, 
     return maps;
   }
   for (const auto &r : m.requirements) {
-    Result<DeviceCheck> check = check_devices(r.api, choice, r.requirements, ignore_limits);
+    Result<DeviceCheck> check = check_devices(r.api, choice, r.requirements, limits);
     if (!check) {
       reasons.push_back(check.error().text());
       continue;
     }
     reasons.insert(reasons.end(), check->reasons.begin(), check->reasons.end());
+    warn_of_limits(check->warnings);
     if (!check->map.empty()) maps[r.agent][r.api] = std::move(check->map);
   }
   std::sort(reasons.begin(), reasons.end());

@@ -19,7 +19,7 @@ using DeviceMap = std::vector<std::pair<std::string, std::string>>;
 using DeviceMaps = std::map<u32, std::map<std::string, DeviceMap>>;
 
 // Asks the proxies whether the chosen devices meet the image's requirements.
-DeviceMaps check_devices_of(const ImageManifest &m, const DeviceChoice &choice, bool ignore_limits,
+DeviceMaps check_devices_of(const ImageManifest &m, const DeviceChoice &choice, ReadLimits limits,
                             Reasons &reasons);
 // True if an ID that the image needs is in use here, by a process, a zombie or a process group.
 bool pids_taken(const ImageManifest &m);

@@ -1,29 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/restore/grown_files.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <map>
 
 #include "tools/manifest/file_checks.h"
 #include "tools/proc/descriptors.h"
+#include "tools/proc/file_writers.h"
 #include "tools/proc/process.h"
 
 namespace ckpt::tools {
+namespace {
 
-Result<> truncate_grown_files(pid_t root, const ImageManifest &m) {
+struct Cut {
+  std::string path;
+  UniqueFd file;  // the program's own description
+  u64 size;
+};
+
+Result<> refuse_other_writers(const std::vector<Cut> &cuts, const GrownFiles &grown,
+                              const std::vector<Process> &tree) {
+  std::map<FileId, std::string> unnamed;
+  std::set<FileId> files;
+  std::set<pid_t> own{::getpid()};
+  for (const Process &p : tree) own.insert(p.pid);
+  for (const Cut &c : cuts) {
+    struct stat st {};
+    if (grown.cut.contains(c.path) || ::fstat(c.file.get(), &st) != 0) continue;
+    files.insert({st.st_dev, st.st_ino});
+    unnamed[{st.st_dev, st.st_ino}] = c.path;
+  }
+  for (const FileWriter &w : writers_of(files, own))
+    return fail_with_hint(fmt::format("cannot truncate {}: process {} has opened it for writing",
+                                      unnamed[w.file], w.process.pid),
+                          "end that process, or use --append-files");
+  return {};
+}
+
+}  // namespace
+
+Result<> truncate_grown_files(pid_t root, const ImageManifest &m, const GrownFiles &grown) {
   std::map<std::string, u64> sizes;
   for (const ImageManifest::File &f : m.files)
-    if (has_grown(f)) sizes[f.path] = f.size;
+    if (grown.of(f) == GrownFiles::Truncate && has_grown(f)) sizes[f.path] = f.size;
   if (sizes.empty()) return {};
-  for (const Process &p : ProcessTable::read().tree(root))
+  std::vector<Process> tree = ProcessTable::read().tree(root);
+  std::vector<Cut> cuts;
+  for (const Process &p : tree)
     for (const Descriptor &d : descriptors_of(p.pid)) {
       auto it = sizes.find(d.target);
       if (it == sizes.end() || d.kind != Descriptor::Kind::File || !d.writable()) continue;
-      UniqueFd file = duplicate_descriptor(p.pid, d.fd);
-      if (!file || ::ftruncate(file.get(), static_cast<off_t>(it->second)) != 0)
-        return fail_errno("cannot truncate {}", d.target);
+      cuts.push_back({d.target, duplicate_descriptor(p.pid, d.fd), it->second});
+      if (!cuts.back().file) return fail_errno("cannot truncate {}", d.target);
     }
+  CKPT_CHECK(refuse_other_writers(cuts, grown, tree));
+  for (const Cut &c : cuts)
+    if (::ftruncate(c.file.get(), static_cast<off_t>(c.size)) != 0)
+      return fail_errno("cannot truncate {}", c.path);
   return {};
 }
 

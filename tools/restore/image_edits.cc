@@ -68,12 +68,12 @@ struct GrownFile {
 };
 using GrownByPath = std::map<std::string, GrownFile>;
 
-GrownByPath grown_files(const ImageManifest &m, bool at_end) {
+GrownByPath grown_files(const ImageManifest &m, const GrownFiles &grown) {
   GrownByPath files;
   for (const ImageManifest::File &f : m.files) {
     struct stat st {};
-    if (has_grown(f) && ::stat(f.path.c_str(), &st) == 0)
-      files[f.path] = {f.size, static_cast<u64>(st.st_size), at_end};
+    if (grown.of(f) != GrownFiles::Refuse && has_grown(f) && ::stat(f.path.c_str(), &st) == 0)
+      files[f.path] = {f.size, static_cast<u64>(st.st_size), grown.of(f) == GrownFiles::Append};
   }
   return files;
 }
@@ -98,10 +98,9 @@ void fill_bounding_set(ProtoMessage &core) {
 
 }  // namespace
 
-StreamEdits image_edits(const ImageManifest &m, GrownFiles grown, const CriuRights &rights) {
+StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const CriuRights &rights) {
   // CRIU compares the sizes. Files are truncated after it (grown_files.h).
-  GrownByPath files;
-  if (grown != GrownFiles::Refuse) files = grown_files(m, grown == GrownFiles::Append);
+  GrownByPath files = grown_files(m, grown);
   auto edit_file = [files](ProtoMessage &entry) {
     entry.edit_each(FileEntry::kTimer, edit_timer);
     entry.edit_each(FileEntry::kRegular, [&](ProtoMessage &f) { edit_regular_file(f, files); });

@@ -21,6 +21,6 @@
 
 namespace ckpt::tools {
 
-StreamEdits image_edits(const ImageManifest &m, GrownFiles grown, const CriuRights &rights);
+StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const CriuRights &rights);
 
 }  // namespace ckpt::tools

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
+#include <sstream>
 
 #include "common/base/log.h"
 #include "helper/serve.h"
@@ -30,6 +32,8 @@ struct Options {
   RestoreOptions restore;
   BatchOptions batch;
   bool truncate_files = false, append_files = false;
+  std::string truncate_file;
+  bool ignore_limits = false, strict_limits = false;
   std::optional<pid_t> resumed;
   u32 rounds_ahead = 0;
   std::string all;  // a folder with images
@@ -147,12 +151,20 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
 
 Result<int> run_resume(const Options &o) {
   CKPT_TRY(ResumeReport r,
-           resume({*o.resumed, o.restore.device, o.restore.ignore_limits, o.rounds_ahead}));
+           resume({*o.resumed, o.restore.device, o.restore.limits, o.rounds_ahead}));
   if (r.pause)
     fmt::print("program  {}, moved\npause    {:.3f} s\n", r.pid, *r.pause);
   else
     fmt::print("program  {}, running again\ntime     {:.3f} s\n", r.pid, r.seconds);
   return 0;
+}
+
+std::set<std::string> named_files(const std::string &list) {
+  std::set<std::string> files;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');)
+    files.insert(std::filesystem::absolute(word).lexically_normal());
+  return files;
 }
 
 Result<int> run_all(const Options &o) {
@@ -161,12 +173,15 @@ Result<int> run_all(const Options &o) {
   if (r.shared_key) all.key_access = storage::KeyAccess::Shared;
   if (!r.device.empty()) all.options.insert(all.options.end(), {"--device", r.device});
   for (auto [given, flag] :
-       {std::pair{r.portable, "--portable"}, std::pair{r.ignore_limits, "--ignore-limits"},
+       {std::pair{r.portable, "--portable"}, std::pair{o.ignore_limits, "--ignore-limits"},
+        std::pair{o.strict_limits, "--strict-limits"},
         std::pair{r.continue_without_devices, "--continue-without-devices"},
         std::pair{o.truncate_files, "--truncate-files"},
         std::pair{o.append_files, "--append-files"}, std::pair{r.shared_key, "--shared-key"},
         std::pair{r.trust_image, "--trust-image"}})
     if (given) all.options.emplace_back(flag);
+  if (!o.truncate_file.empty())
+    all.options.insert(all.options.end(), {"--truncate-file", o.truncate_file});
   return restore_all(all);
 }
 
@@ -192,6 +207,9 @@ Result<> check(const Options &o) {
                           "a program that cannot be resumed stays suspended");
   if (o.all.empty() && !o.resumed && o.restore.image.empty())
     return fail_with_hint("no image was given", "name the image's folder, or - for standard input");
+  if (o.strict_limits && o.ignore_limits)
+    return fail_with_hint("--strict-limits cannot be combined with --ignore-limits",
+                          "leave one of them out");
   if (o.truncate_files && o.append_files)
     return fail_with_hint("--truncate-files cannot be combined with --append-files",
                           "leave one of them out");
@@ -203,10 +221,13 @@ Result<> check(const Options &o) {
 
 Result<int> run(Options &o) {
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
+  if (o.strict_limits) o.restore.limits = ReadLimits::Refuse;
+  if (o.ignore_limits) o.restore.limits = ReadLimits::Ignore;
   if (o.resumed) return run_resume(o);
   if (!o.all.empty()) return run_all(o);
   if (o.truncate_files) o.restore.grown_files = GrownFiles::Truncate;
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
+  o.restore.grown_files.cut = named_files(o.truncate_file);
   for (std::string *path : {&o.restore.output_file, &o.restore.json_report})
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();
   std::unique_ptr<JobRestore> member;
@@ -257,8 +278,10 @@ void add_options(CommandLine &line, Options &o) {
               "or UUID")
       .default_is("every device");
   line.flag("--portable", r.portable, "report to the program only what every device offers");
-  line.flag("--ignore-limits", r.ignore_limits,
-            "accept devices with lower limits than the program has read, if it did not use them");
+  line.flag("--strict-limits", o.strict_limits,
+            "refuse devices with lower limits than the program has read");
+  line.flag("--ignore-limits", o.ignore_limits,
+            "accept such devices without a warning, if the program did not use the limits");
   line.flag("--continue-without-devices", r.continue_without_devices,
             "if the devices cannot be restored, let the program continue without them");
   line.flag("--detach", r.detach, "run in the background; print the program's PID and return");
@@ -266,7 +289,10 @@ void add_options(CommandLine &line, Options &o) {
               "with --detach: the file for output to a terminal or pipe")
       .default_is("ckpt-PID.out");
   line.flag("--truncate-files", o.truncate_files,
-            "truncate files that have grown since the dump to their recorded size");
+            "truncate files that have grown since the dump to their recorded size, but no "
+            "databases and no files that other programs have open for writing");
+  line.option("--truncate-file=FILE", o.truncate_file,
+              "truncate this file, or these, separated by commas, whatever they are");
   line.flag("--append-files", o.append_files,
             "continue at the end of files that have grown since the dump");
   line.option("--json-report=FILE", r.json_report,

@@ -87,7 +87,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   check_memory_files(plan.manifest, reasons);
   check_links(plan.manifest, reasons);
   check_sockets(plan.manifest, reasons);
-  if (!as_user) plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
+  if (!as_user) plan.maps = check_devices_of(plan.manifest, plan.devices, o.limits, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
   return plan;
 }
@@ -103,7 +103,7 @@ Result<OwnersHelp> become_owner(RestorePlan &plan, const RestoreOptions &o) {
   keep_runtime_folder(plan.manifest.session_folder);
   CKPT_TRY(plan.devices, choose_devices(o.device));
   Reasons reasons;
-  plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
+  plan.maps = check_devices_of(plan.manifest, plan.devices, o.limits, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
   return help;
 }

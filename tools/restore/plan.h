@@ -25,11 +25,11 @@ struct RestoreOptions {
   bool trust_image = false;  // other users can have made the image
   std::string device;
   bool portable = false;
-  bool ignore_limits = false;
+  ReadLimits limits = ReadLimits::Warn;
   bool continue_without_devices = false;
   bool detach = false;
   std::string output_file;
-  GrownFiles grown_files = GrownFiles::Refuse;
+  GrownFiles grown_files;
   std::string json_report;
   PeriodicOptions periodic;
   JobRestore *job = nullptr;  // its other programs are restored at the same time

@@ -108,8 +108,7 @@ Result<> Restore::restore() {
   phases_.begin("criu");
   CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
   CKPT_CHECK(restore_host_side());
-  if (options_.grown_files == GrownFiles::Truncate)
-    CKPT_CHECK(truncate_grown_files(root_, plan_.manifest));
+  CKPT_CHECK(truncate_grown_files(root_, plan_.manifest, options_.grown_files));
   // Packets may arrive again: of each connection, both ends exist.
   if (options_.job) CKPT_CHECK(options_.job->meet_restored(check));
   connection_lock_.release();

@@ -80,7 +80,8 @@ Result<> check(std::vector<SuspendedAgent> &all, const ResumeOptions &o,
   for (SuspendedAgent &one : all) {
     CKPT_TRY(std::string text, one.agent.requirements());
     for (auto &[api, needs] : parse_requirements(text, one.welcome.participants)) {
-      CKPT_TRY(DeviceCheck check, check_devices(api, choice, needs, o.ignore_limits));
+      CKPT_TRY(DeviceCheck check, check_devices(api, choice, needs, o.limits));
+      warn_of_limits(check.warnings);
       one.checks.emplace_back(api, std::move(check));
     }
   }

@@ -9,13 +9,14 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "tools/device/device.h"
 
 namespace ckpt::tools {
 
 struct ResumeOptions {
   pid_t pid = 0;
   std::string device;  // as --device; "": all devices
-  bool ignore_limits = false;
+  ReadLimits limits = ReadLimits::Warn;
   u32 rounds_ahead = 0;  // of a program that runs: as ckpt-dump --copy-ahead
 };
 

@@ -12,16 +12,13 @@ namespace {
 
 // The marker becomes the queue's newest event, so that the next finish() waits for it.
 // The caller holds q.order.
-Ref<Event> marker_in_order(Queue &q) {
-  {
-    std::lock_guard lock(q.mutex);
-    if (!q.untracked) return q.last;
-  }
+Ref<Event> send_marker(Queue &q, std::shared_ptr<Pulse> pulse) {
   Command c(q, CL_COMMAND_MARKER, nullptr);
   Ref<Event> marker(&c.event());
+  marker->pulse = std::move(pulse);
   {
     std::lock_guard lock(q.mutex);
-    q.last = marker;
+    q.last = marker->number;
     q.untracked = false;
   }
   link().expect(marker.get());
@@ -32,6 +29,13 @@ Ref<Event> marker_in_order(Queue &q) {
     finish_event(*marker, r);
   }
   return marker;
+}
+
+// The caller holds q.order.
+void send_pulse(Queue &q) {
+  auto pulse = std::make_shared<Pulse>();
+  send_marker(q, pulse);
+  q.window.mark(std::move(pulse));
 }
 
 }  // namespace
@@ -188,7 +192,7 @@ cl_int Command::send(u16 op, ByteView payload, Trip trip) {
   std::lock_guard in_order(queue_->order);
   {
     std::lock_guard lock(queue_->mutex);
-    if (e) queue_->last = event_;
+    if (e) queue_->last = e->number;
     queue_->untracked = !e || !queue_->in_order();
   }
   if (e) link().expect(e);
@@ -198,7 +202,7 @@ cl_int Command::send(u16 op, ByteView payload, Trip trip) {
   if (status != CL_SUCCESS)
     send_failed(status);
   else if (queue_->window.sent(work(), queue_->device->work_times))
-    queue_->window.mark(marker_in_order(*queue_));
+    send_pulse(*queue_);
   if (status == CL_SUCCESS) turn_used(*queue_, work());
   link().drain();
   return status;
@@ -225,16 +229,19 @@ cl_int Command::hand_out(cl_event *out) {
 }
 
 void finish_event(Event &e, cl_int status) {
-  e.status.store(status, std::memory_order_release);
+  e.end(status);
   e.deferred.store(false);
-  forget_if_last(e);
   notify_finished(e);
   link().wake_waiters();
 }
 
 Ref<Event> request_marker(Queue &q) {
   std::lock_guard in_order(q.order);
-  return marker_in_order(q);
+  {
+    std::lock_guard lock(q.mutex);
+    if (!q.untracked) return link().pending(q.last);
+  }
+  return send_marker(q, nullptr);
 }
 
 cl_int finish(Queue &q) {

@@ -42,7 +42,7 @@ cl_int add_devices(Context &c, const Platform *platform, std::span<const cl_devi
     if (!d->present) return CL_DEVICE_NOT_AVAILABLE;
     if (c.has(d)) continue;
     c.devices.push_back(d);
-    c.kept.emplace_back(d);
+    c.kept.emplace_back(Ref<Device>(d));
   }
   return CL_SUCCESS;
 }

@@ -99,7 +99,10 @@ cl_int read_argument(const Kernel &k, const KernelArgument &parameter, ArgumentV
     if (!handle) return CL_SUCCESS;
     auto *m = object<Mem>(handle);
     if (!m || m->context.get() != k.program->context.get()) return CL_INVALID_MEM_OBJECT;
-    a.mem = Ref<Mem>(m);
+    a.mem = m->number;
+    if (m->image)
+      a.image_kind = static_cast<int>(m->image->desc.image_type & 0xff) << 8 |
+                     static_cast<int>(m->flags & kKernelAccess) << 16;
     return CL_SUCCESS;
   }
   a.kind = value ? ArgKind::Bytes
@@ -113,17 +116,12 @@ cl_int read_argument(const Kernel &k, const KernelArgument &parameter, ArgumentV
 
 // What the driver's check of a value depends on besides its size; for an image also its type and
 // access flags.
-int kind_of_value(const ArgumentValue &a) {
-  int kind = static_cast<int>(a.kind);
-  if (!a.mem || !a.mem->image) return kind;
-  return kind | static_cast<int>(a.mem->image->desc.image_type & 0xff) << 8 |
-         static_cast<int>(a.mem->flags & kKernelAccess) << 16;
-}
+int kind_of_value(const ArgumentValue &a) { return static_cast<int>(a.kind) | a.image_kind; }
 
 void put_argument(Payload &w, u32 index, const ArgumentValue &a) {
   w.put(index).put(u64{a.size}).put(a.kind);
   if (a.kind == ArgKind::Mem)
-    w.put(u64{a.mem ? a.mem->number : 0});
+    w.put(a.mem);
   else if (a.kind == ArgKind::Sampler)
     w.put(u64{a.sampler->number});
   else
@@ -155,8 +153,15 @@ void send_arguments(Kernel &k, const ArgumentList &values) {
   link().send(Op::KernelArgs, 0, w.bytes());
 }
 
-bool all_arguments_set(const Kernel &k) {
-  return std::all_of(k.values.begin(), k.values.end(), [](const auto &a) { return a != nullptr; });
+std::optional<ArgumentMemory> memory_of(const ArgumentList &values) {
+  ArgumentMemory memory(values.size());
+  for (size_t i = 0; i < values.size(); i++) {
+    if (!values[i]) return {};
+    if (values[i]->mem == 0) continue;
+    memory[i] = registry().find<Mem>(values[i]->mem);
+    if (!memory[i]) return {};
+  }
+  return memory;
 }
 
 void forget_proxy_state(Kernel &k) {

@@ -35,9 +35,9 @@ void note_largest(Kernel &k, const ArgumentList &values, const LaunchShape &s) {
 
 // Notes the buffers that the kernel may write to. A pointer to const does not count as read-only: C
 // allows to cast it away.
-void note_written(const Kernel &k, const ArgumentList &values) {
-  for (size_t i = 0; i < values.size(); i++) {
-    Mem *m = values[i]->mem.get();
+void note_written(const Kernel &k, const ArgumentMemory &memory) {
+  for (size_t i = 0; i < memory.size(); i++) {
+    Mem *m = memory[i].get();
     if (m && !(m->flags & CL_MEM_READ_ONLY) &&
         k.args[i].qualifier != CL_KERNEL_ARG_ADDRESS_CONSTANT)
       m->will_be_written();
@@ -93,10 +93,11 @@ Trip trip_of(Kernel &k, const ArgumentList &values, const LaunchShape &shape, co
   return k.accepted.contains(shape.hash(values, q)) ? Trip::OneWay : Trip::Round;
 }
 
-cl_int send_launch(Command &c, Kernel &k, const ArgumentList &values, const LaunchShape &shape) {
+cl_int send_launch(Command &c, Kernel &k, const ArgumentList &values, const ArgumentMemory &memory,
+                   const LaunchShape &shape) {
   std::lock_guard together(k.mutex);
   send_arguments(k, values);
-  note_written(k, values);
+  note_written(k, memory);
   u64 hash = shape.hash(values, c.queue());
   Trip trip = k.accepted.contains(hash) ? Trip::OneWay : Trip::Round;
   c.is(shape.work(k));
@@ -123,10 +124,11 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type,
   if (!k->program->built_for(q->device)) return CL_INVALID_PROGRAM_EXECUTABLE;
   if (shape.dims < 1 || shape.dims > 3) return CL_INVALID_WORK_DIMENSION;
   if (!shape.global) return CL_INVALID_GLOBAL_WORK_SIZE;
-  if (!all_arguments_set(*k)) return CL_INVALID_KERNEL_ARGS;
+  std::optional<ArgumentMemory> memory = memory_of(k->values);
+  if (!memory) return CL_INVALID_KERNEL_ARGS;
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
-  if (std::shared_ptr<SlicedLaunch> slices = divide(*k, *q, shape)) {
+  if (std::shared_ptr<SlicedLaunch> slices = divide(*k, *q, shape, *memory)) {
     c.in_parts([slices, q] { return slices->may_send(*q); });
     Trip trip = slices->trip(*q);
     return c.defer(
@@ -134,11 +136,9 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type,
   }
   if (c.can_send_now())
     return c.run_now(out,
-                     [k, &shape](Command &it) { return send_launch(it, *k, k->values, shape); });
-  // A deferred launch takes the arguments that are set now.
-  auto later = [keep = Ref<Kernel>(k), now = k->values, shape](Command &it) {
-    return send_launch(it, *keep, now, shape);
-  };
+                     [&](Command &it) { return send_launch(it, *k, k->values, *memory, shape); });
+  auto later = [keep = Ref<Kernel>(k), now = LaunchArguments{k->values, std::move(*memory)}, shape](
+                   Command &it) { return send_launch(it, *keep, now.values, now.memory, shape); };
   return c.defer(out, std::move(later), trip_of(*k, k->values, shape, *q));
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "libckpt-ocl/client/command/command.h"
+#include "libckpt-ocl/client/entry/kernel.h"
 
 namespace ckpt::ocl {
 
@@ -31,7 +32,15 @@ struct LaunchShape {
 // Whether the driver has accepted this shape.
 Trip trip_of(Kernel &k, const ArgumentList &values, const LaunchShape &shape, const Queue &q);
 
+// Arguments of a launch that is sent later: the values of now, and what keeps their memory objects
+// until then.
+struct LaunchArguments {
+  ArgumentList values;
+  ArgumentMemory memory;  // memory_of(values)
+};
+
 // Sends a launch with these arguments.
-cl_int send_launch(Command &c, Kernel &k, const ArgumentList &values, const LaunchShape &shape);
+cl_int send_launch(Command &c, Kernel &k, const ArgumentList &values, const ArgumentMemory &memory,
+                   const LaunchShape &shape);
 
 }  // namespace ckpt::ocl

@@ -31,6 +31,20 @@ std::string with_argument_info(const std::string &options) {
   return options.empty() ? std::string(kArgumentInfo) : options + " " + std::string(kArgumentInfo);
 }
 
+Program *from_source(Context &c, std::string source) {
+  auto *p = new Program;
+  p->context = Ref<Context>(&c);
+  p->devices = c.devices;
+  p->source = std::move(source);
+  return p;
+}
+
+cl_int create_from_source(Program &p) {
+  Writer w;
+  w.put(p.context->number).str(p.source);
+  return create(&p, static_cast<u16>(Op::ProgramSource), w.take());
+}
+
 // The common checks of clBuildProgram and clCompileProgram.
 template <class Notify>
 cl_int check_build(const Program &p, cl_uint n, const cl_device_id *devices, Notify notify,
@@ -107,9 +121,15 @@ void record_headers(Program &p, const std::string &options) {
   if (p.files) p.record(static_cast<u16>(Op::Headers), Writer().put(p.number).take(), p.files);
 }
 
+// A file that it includes may do so, too; the thread then starts with the first output.
+bool may_print(const Program &p) {
+  return p.source.empty() || p.source.find("printf") != std::string::npos;
+}
+
 // Builds or compiles the program, and records how.
 cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
   link().follow_folder();
+  if (may_print(p)) start_taking_output();
   cl_int status = send_headers(p, options);
   if (status == CL_SUCCESS) status = link().round_trip(op, p.number, payload);
   forget_info(&p);
@@ -141,13 +161,24 @@ cl_int add_binary(Program &p, Device *d, ByteView binary, Writer &w) {
   return CL_SUCCESS;
 }
 
+// The program exists; null: the proxy cannot make another one.
+Ref<Program> copy_of_source(const Program &p) {
+  Program *made = from_source(*p.context, p.source);
+  Ref<Program> copy(made);
+  cl_int status = create_from_source(*made);
+  if (made->app_count.fetch_sub(1) == 1) made->drop();
+  return status == CL_SUCCESS ? copy : Ref<Program>();
+}
+
 cl_int read_headers(cl_uint count, const cl_program *programs, const char **names,
                     std::vector<Program::Header> &out) {
   for (cl_uint i = 0; i < count; i++) {
     auto *h = object<Program>(programs[i]);
-    if (!h) return CL_INVALID_PROGRAM;
+    if (!h || h->from_binary || !h->il.empty()) return CL_INVALID_PROGRAM;
     if (!names[i]) return CL_INVALID_VALUE;
-    out.push_back({Ref<Program>(h), names[i]});
+    Ref<Program> copy = copy_of_source(*h);
+    if (!copy) return CL_OUT_OF_RESOURCES;
+    out.push_back({copy, names[i]});
   }
   return CL_SUCCESS;
 }
@@ -167,7 +198,7 @@ cl_int add_inputs(Program &p, std::span<const cl_program> inputs) {
   for (cl_program input : inputs) {
     auto *in = object<Program>(input);
     if (!in) return CL_INVALID_PROGRAM;
-    p.inputs.emplace_back(in);
+    p.inputs.emplace_back(Ref<Program>(in));
     in->was_linked = true;
   }
   return CL_SUCCESS;
@@ -186,13 +217,8 @@ cl_program clCreateProgramWithSource(cl_context context, cl_uint n, const char *
   std::string source;
   if (cl_int r = read_sources(n, strings, lengths, source); r != CL_SUCCESS)
     return failed<cl_program>(r, errcode);
-  auto *p = new Program;
-  p->context = Ref<Context>(c);
-  p->devices = c->devices;
-  p->source = std::move(source);
-  Writer w;
-  w.put(c->number).str(p->source);
-  return created<cl_program>(p, create(p, static_cast<u16>(Op::ProgramSource), w.take()), errcode);
+  Program *p = from_source(*c, std::move(source));
+  return created<cl_program>(p, create_from_source(*p), errcode);
 }
 
 cl_program clCreateProgramWithBinary(cl_context context, cl_uint n, const cl_device_id *devices,

@@ -117,6 +117,7 @@ Result<Greeting> Link::greet(UniqueFd socket) {
   }
   socket_ = std::move(socket);
   remote_ = g.remote;
+  header().takes_output.store(1, std::memory_order_seq_cst);
   usable_ = true;
   return g;
 }
@@ -125,6 +126,7 @@ Result<> Link::park() {
   if (!usable()) return {};
   drain();
   flush_releases();
+  header().takes_output.store(0, std::memory_order_seq_cst);
   if (round_trip(Op::Park, 0, {}) != CL_SUCCESS) return fail("the OpenCL proxy did not park");
   close();
   return {};

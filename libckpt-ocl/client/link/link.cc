@@ -27,13 +27,6 @@ Link &link() {
   return *l;
 }
 
-void forget_if_last(const Event &e) {
-  Ref<Event> dropped_outside_the_lock;
-  if (!e.queue) return;
-  std::lock_guard lock(e.queue->mutex);
-  if (e.queue->last.get() == &e) dropped_outside_the_lock = std::move(e.queue->last);
-}
-
 // usable() is tested before any lock is taken: in the child of a fork, the thread that holds the
 // lock may not exist.
 cl_int Link::send(u16 op, u64 made, ByteView payload, u16 flags) {
@@ -146,25 +139,54 @@ void Link::unexpect(Event *event) {
   pending_.erase(it);
 }
 
+Ref<Event> Link::pending(u64 number) {
+  std::lock_guard lock(drain_mutex_);
+  auto it = pending_.find(number);
+  return it == pending_.end() ? Ref<Event>() : it->second;
+}
+
 void Link::drain() {
   if (!usable()) return;
   Header &h = header();
   if (h.completion_head.load(std::memory_order_acquire) ==
-      h.completion_tail.load(std::memory_order_relaxed))
+          h.completion_tail.load(std::memory_order_relaxed) &&
+      !output_waits())
     return;
   std::vector<Ref<Event>> finished;
   receive_completions(finished);
-  for (const Ref<Event> &e : finished) {
-    forget_if_last(*e);
-    notify_finished(*e);
+  for (const Ref<Event> &e : finished) notify_finished(*e);
+}
+
+bool Link::output_waits() {
+  Header &h = header();
+  return h.output_head.load(std::memory_order_acquire) !=
+             h.output_tail.load(std::memory_order_relaxed) ||
+         !printed_.empty();
+}
+
+// The caller holds drain_mutex_.
+void Link::take_output() {
+  Header &h = header();
+  u64 tail = h.output_tail.load(std::memory_order_relaxed);
+  u64 head = h.output_head.load(std::memory_order_acquire);
+  if (tail != head) start_taking_output();
+  auto keep = [this](OutputWay way, std::string text) { printed_.add(way, std::move(text)); };
+  if (!each_output(memory_.data(), tail, head, keep)) {
+    ::shutdown(socket_.get(), SHUT_RDWR);  // as for damaged completions
+    return;
   }
+  h.output_tail.store(head, std::memory_order_seq_cst);
+  if (tail != head) ring(h.proxy_bell, h.proxy_waits);
+  printed_.write();
 }
 
 void Link::receive_completions(std::vector<Ref<Event>> &finished) {
   Header &h = header();
   std::lock_guard lock(drain_mutex_);
   u64 tail = h.completion_tail.load(std::memory_order_relaxed);
+  if (output_waits()) take_output();
   while (tail != h.completion_head.load(std::memory_order_acquire)) {
+    if (output_waits()) take_output();  // it comes before the completion
     if (h.completion_head.load(std::memory_order_relaxed) - tail > kCompletions) {
       // More than the ring can hold: it is damaged. Every waiting thread then sees that the proxy
       // is gone.
@@ -189,7 +211,7 @@ void Link::complete_event(Event &e, const Completion &c) {
   e.staging_bytes = 0;
   set_time_stamps(e, c);
   e.busy = c.busy;
-  e.status.store(c.status, std::memory_order_release);
+  e.end(c.status);
 }
 
 bool Link::idle() {
@@ -244,8 +266,7 @@ void Link::fail_pending() {
     lost.swap(pending_);
   }
   for (auto &[number, event] : lost) {
-    event->status = CL_DEVICE_NOT_AVAILABLE;
-    forget_if_last(*event);
+    event->end(CL_DEVICE_NOT_AVAILABLE);
     notify_finished(*event);
   }
 }

@@ -5,9 +5,9 @@
 //
 // Whichever thread calls OpenCL next receives the completions. An application can learn only
 // through an API call that a command has finished, so that is when the bytes of a read are copied
-// to their place. Only two things need a thread of the library: event callbacks (callbacks.h), and
-// commands that are held back while the application computes (the feeder of deferred.h). Both leave
-// the gate for a checkpoint.
+// to their place. Only three things need a thread of the library: event callbacks (callbacks.h),
+// commands that are held back while the application computes (the feeder of deferred.h), and what
+// kernels print (printed.h). All leave the gate for a checkpoint.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,7 @@
 
 #include "common/ipc/shared_memory.h"
 #include "libckpt-ocl/client/link/gate.h"
+#include "libckpt-ocl/client/link/printed.h"
 #include "libckpt-ocl/client/link/staging.h"
 #include "libckpt-ocl/client/link/surroundings.h"
 #include "libckpt-ocl/client/object/objects.h"
@@ -89,6 +90,8 @@ class Link {
   // Registers the event of a command that will get a completion, before the command is sent.
   void expect(Event *event);
   void unexpect(Event *event);
+  // The event of a command that has not completed yet; null: it has.
+  Ref<Event> pending(u64 number);
   // Receives the completions that have arrived.
   void drain();
   // Receives completions until `done()` returns true. Returns false if the proxy is gone. With
@@ -114,6 +117,8 @@ class Link {
   bool sleep_until_bell(u32 seen);
   bool hung_up();
   void receive_completions(std::vector<Ref<Event>> &finished);
+  bool output_waits();
+  void take_output();
   void fail_pending();
   void request_release_marker(u64 queue);
   void complete_event(Event &e, const Completion &c);
@@ -129,6 +134,7 @@ class Link {
   std::mutex send_mutex_;
   std::mutex drain_mutex_;
   std::unordered_map<u64, Ref<Event>> pending_;  // guarded by drain_mutex_
+  Printed printed_;
   std::mutex release_mutex_;
   std::vector<Release> releases_;
   std::atomic<bool> any_releases_{false};
@@ -138,9 +144,5 @@ class Link {
 };
 
 Link &link();
-
-// A queue and its newest event refer to each other while the command runs. Breaks the cycle when
-// the event has finished.
-void forget_if_last(const Event &e);
 
 }  // namespace ckpt::ocl

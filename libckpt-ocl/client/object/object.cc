@@ -18,6 +18,13 @@ void Object::record(u16 op, Bytes payload, std::shared_ptr<const Headers> header
   ledger_entries.push_back({g_next_step.fetch_add(1), op, std::move(payload), std::move(headers)});
 }
 
+bool Object::try_keep() {
+  u32 n = keepers.load(std::memory_order_relaxed);
+  while (n > 0 && !keepers.compare_exchange_weak(n, n + 1, std::memory_order_relaxed)) {
+  }
+  return n > 0;
+}
+
 void Object::drop() {
   if (keepers.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(this);
 }

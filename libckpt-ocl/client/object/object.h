@@ -6,7 +6,7 @@
 // on another device. Destroying an object erases its entries.
 //
 // An object lives as long as the application's reference count or another object keeps it: a kernel
-// keeps its program, a sub-buffer its buffer, a command its queue.
+// keeps its program, a sub-buffer its buffer, a command its queue. ref.h has the rule.
 #pragma once
 
 #include <atomic>
@@ -45,6 +45,8 @@ struct Object {
   void record(u16 op, Bytes payload, std::shared_ptr<const Headers> headers = {});
   Object(const Object &) = delete;
   void keep() { keepers.fetch_add(1, std::memory_order_relaxed); }
+  // Returns false if the object is being destroyed.
+  bool try_keep();
   void drop();
 };
 
@@ -54,6 +56,16 @@ class Registry {
   void add(Object *o);
   void remove(Object *o);
   bool holds(const void *handle, Kind kind);
+  // The object with this number; null if it is not live.
+  template <class T>
+  Ref<T> find(u64 number) {
+    std::lock_guard lock(mutex_);
+    auto it = objects_.find(number);
+    if (it == objects_.end() || it->second->kind != T::kKind || !it->second->try_keep()) return {};
+    Ref<T> found(static_cast<T *>(it->second));
+    it->second->keepers.fetch_sub(1, std::memory_order_relaxed);  // of try_keep(): `found` keeps it
+    return found;
+  }
   // Calls f(T &) for each object of a type, in order of creation, with the registry locked: f must
   // neither wait nor create, keep or drop an object.
   template <class T, class F>

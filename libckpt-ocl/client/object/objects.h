@@ -37,7 +37,7 @@ struct Platform : Object {
 struct Partition : Object {
   static constexpr Kind kKind = Kind::Partition;
   Partition() : Object(kKind) {}
-  Ref<struct Device> parent;
+  Kept<kKind, struct Device, Bond::Older> parent;
   std::vector<cl_device_partition_property> properties;
   std::mutex mutex;          // guards `numbers` and the ledger entry that contains them
   std::vector<u64> numbers;  // of the sub-devices; 0: released
@@ -55,9 +55,9 @@ struct Device : Object {
     u32 nth = 0;  // among the platform's devices of that name
     std::string uuid;
   } real;
-  bool present = true;       // false: since a restore no real device stands for this one
-  cl_version shown = 0;      // the OpenCL version that the program sees; never changes
-  Ref<Partition> partition;  // set for sub-devices
+  bool present = true;   // false: since a restore no real device stands for this one
+  cl_version shown = 0;  // the OpenCL version that the program sees; never changes
+  Kept<kKind, Partition, Bond::Older> partition;  // set for sub-devices
 
   bool shows_3_0() const { return shown >= CL_MAKE_VERSION(3, 0, 0); }
   Device *root() { return partition ? partition->parent->root() : this; }
@@ -82,7 +82,7 @@ struct Context : Object {
   static constexpr Kind kKind = Kind::Context;
   Context() : Object(kKind) {}
   std::vector<Device *> devices;
-  std::vector<Ref<Device>> kept;  // keeps `devices` alive: some may be sub-devices
+  std::vector<Kept<kKind, Device>> kept;  // keeps `devices` alive: some may be sub-devices
   std::vector<cl_context_properties> properties;
   struct Callback {
     void(CL_CALLBACK *fn)(cl_context, void *);
@@ -99,12 +99,17 @@ struct Context : Object {
   }
 };
 
-struct Event;
+// What the window of a queue learns from a marker (window.h). The marker's event sets it.
+struct Pulse {
+  std::atomic<bool> done{false};
+  u32 busy = 0;  // Completion::busy
+  bool finished() const { return done.load(std::memory_order_acquire); }
+};
 
 struct Queue : Object {
   static constexpr Kind kKind = Kind::Queue;
   Queue() : Object(kKind) {}
-  Ref<Context> context;
+  Kept<kKind, Context> context;
   Device *device = nullptr;
   cl_command_queue_properties properties = 0;
   std::vector<cl_queue_properties> property_list;  // as given to …WithProperties
@@ -112,13 +117,15 @@ struct Queue : Object {
 
   std::mutex order;        // held while a command is sent, so that `last` is the last one sent
   std::mutex mutex;        // guards the following
-  Ref<Event> last;         // the newest command with an event, while it is pending
+  u64 last = 0;            // the newest command with an event; Link::pending() has it
   bool untracked = false;  // commands without an event were sent after `last` (request_marker)
   // Commands of this queue that are deferred (deferred.h), and the barriers among them.
   std::atomic<u32> deferred{0}, deferred_barriers{0};
   std::atomic<bool> held_back{false};  // one of them only waits for room in the window
-  BasicWindow<Ref<Event>> window;      // what was sent to the proxy, and is under way
-  std::vector<Ref<Queue>> beside;      // queues for the rest of a launch (sliced_launch.cc)
+  // What was sent to the proxy, and is under way.
+  BasicWindow<std::shared_ptr<const Pulse>> window;
+  // Queues for the rest of a launch (sliced_launch.cc).
+  std::vector<Kept<kKind, Queue, Bond::Own>> beside;
 };
 
 // Host address space in which a mapped buffer or image appears; as large as the root buffer.
@@ -152,7 +159,7 @@ struct Image {
 struct Sampler : Object {
   static constexpr Kind kKind = Kind::Sampler;
   Sampler() : Object(kKind) {}
-  Ref<Context> context;
+  Kept<kKind, Context> context;
   cl_bool normalized = CL_TRUE;
   cl_addressing_mode addressing = CL_ADDRESS_CLAMP;
   cl_filter_mode filter = CL_FILTER_NEAREST;
@@ -162,11 +169,12 @@ struct Sampler : Object {
 struct Mem : Object {
   static constexpr Kind kKind = Kind::Mem;
   Mem() : Object(kKind) {}
-  Ref<Context> context;
+  Kept<kKind, Context> context;
   cl_mem_flags flags = 0;
   size_t size = 0;
   std::byte *host_ptr = nullptr;
-  Ref<Mem> parent;    // of a sub-buffer, or of an image that was made from a buffer
+  // Of a sub-buffer, or of an image that was made from a buffer.
+  Kept<kKind, Mem, Bond::Older> parent;
   size_t origin = 0;  // in the parent
   std::optional<Image> image;
   std::vector<cl_mem_properties> properties;  // as given to …WithProperties
@@ -202,15 +210,17 @@ struct Mem : Object {
 struct Program : Object {
   static constexpr Kind kKind = Kind::Program;
   Program() : Object(kKind) {}
-  Ref<Context> context;
+  Kept<kKind, Context> context;
   std::vector<Device *> devices;
   std::string source;
   bool from_binary = false;
-  Bytes il;                          // of clCreateProgramWithIL
-  std::vector<Ref<Program>> inputs;  // the compiled programs that this one was linked from
-  bool was_linked = false;           // another program was linked from this one
+  Bytes il;  // of clCreateProgramWithIL
+  // The compiled programs that this one was linked from.
+  std::vector<Kept<kKind, Program, Bond::Older>> inputs;
+  bool was_linked = false;  // another program was linked from this one
   struct Header {
-    Ref<Program> program;
+    // A copy of the program's own: two programs may include each other.
+    Kept<kKind, Program, Bond::Own> program;
     std::string name;
   };
   std::vector<Header> headers;            // of the last compilation
@@ -237,8 +247,13 @@ struct ArgumentValue {
   ArgKind kind = ArgKind::Bytes;
   size_t size = 0;
   Bytes value;
-  Ref<Mem> mem;
-  Ref<Sampler> sampler;
+  // The number of the memory object, or 0. It is not kept: the specification forbids kernels to
+  // hold references to their arguments (clSetKernelArg), and a program waits for the destructor
+  // callback of a buffer that it has released. Each launch keeps it until it was sent.
+  u64 mem = 0;
+  int image_kind = 0;  // its type and access flags, if it is an image
+  // No program can see that a sampler is kept; some release it before the launch.
+  Kept<Kind::Kernel, Sampler> sampler;
 };
 using ArgumentList = std::vector<std::shared_ptr<const ArgumentValue>>;
 
@@ -252,7 +267,7 @@ struct KernelArgument {
 struct Kernel : Object {
   static constexpr Kind kKind = Kind::Kernel;
   Kernel() : Object(kKind) {}
-  Ref<Program> program;
+  Kept<kKind, Program> program;
   std::string name;
   std::vector<KernelArgument> args;
   ArgumentList values;  // of `args`, as the application has set them; null: not set
@@ -274,8 +289,8 @@ struct Kernel : Object {
 struct Event : Object {
   static constexpr Kind kKind = Kind::Event;
   Event() : Object(kKind) {}
-  Ref<Context> context;
-  Ref<Queue> queue;
+  Kept<kKind, Context> context;
+  Kept<kKind, Queue> queue;
   cl_command_type type = 0;
   std::atomic<i32> status{CL_SUBMITTED};  // CL_COMPLETE or an error: finished
   // An unset user event or a deferred command: the proxy does not know this event.
@@ -283,9 +298,16 @@ struct Event : Object {
   u64 queued = 0, submitted = 0, started = 0, ended = 0;
   u64 deferred_ns = 0;  // for how long the command was deferred
   u32 busy = 0;         // Completion::busy
-  Ref<Event> first;     // of a transfer in pieces: the event of the first piece
+  // Of a command in pieces: the event of the first one.
+  Kept<kKind, Event, Bond::Own> first;
+  std::shared_ptr<Pulse> pulse;  // of a marker that is one
 
   bool finished() const { return status.load(std::memory_order_acquire) <= CL_COMPLETE; }
+  void end(i32 with) {
+    if (pulse) pulse->busy = busy;
+    if (pulse) pulse->done.store(true, std::memory_order_release);
+    status.store(with, std::memory_order_release);
+  }
 
   struct Callback {
     cl_int type;

@@ -61,7 +61,7 @@ Ref<Event> launch(EmptyKernel &e) {
   Command c(*e.queue, CL_COMMAND_NDRANGE_KERNEL, nullptr);
   Ref<Event> end(&c.event());
   constexpr Sizes kOne{1, 1, 1};
-  return send_launch(c, *e.kernel, {}, {1, {}, kOne, kOne}) == CL_SUCCESS ? end : Ref<Event>();
+  return send_launch(c, *e.kernel, {}, {}, {1, {}, kOne, kOne}) == CL_SUCCESS ? end : Ref<Event>();
 }
 
 // From the first launch to the last end, by the driver's clock.

@@ -21,7 +21,7 @@ namespace ckpt::ocl {
 struct SlicedForm {
   bool made = false;
   std::string whole;  // why launches in this form run whole; empty: no reason
-  Ref<Kernel> kernel;
+  Kept<Kind::Program, Kernel, Bond::Own> kernel;
   std::atomic<bool> refused{false};  // the driver has refused a slice
 };
 
@@ -44,7 +44,7 @@ struct SlicedProgram {
   u64 hash = 0;           // of its sources
   struct Form {
     bool made = false;
-    Ref<Program> program;  // null: it does not compile
+    Kept<Kind::Program, Program, Bond::Own> program;  // null: it does not compile
   };
   std::array<Form, slicing::kForms> forms;
   std::map<std::string, std::shared_ptr<SlicedKernel>> kernels;

@@ -135,11 +135,13 @@ Ref<Queue> side_queue(Queue &q, size_t n) {
 }  // namespace
 
 SlicedLaunch::SlicedLaunch(Kernel &k, std::shared_ptr<SlicedKernel> sliced,
-                           const LaunchShape &shape, const slicing::NdRange &range)
+                           const LaunchShape &shape, const ArgumentMemory &memory,
+                           const slicing::NdRange &range)
     : kernel_(&k),
       sliced_(std::move(sliced)),
       form_(&sliced_->forms[slicing::form_of(range)]),
       values_(k.values),
+      memory_(memory),
       shape_(shape),
       range_(range) {
   for (size_t d = 0; d < grid_.size(); d++)
@@ -203,7 +205,7 @@ cl_int SlicedLaunch::send_next(Command &it) {
   if (failure_ != CL_SUCCESS) return failure_;
   // It may have been measured since it was enqueued.
   if (done_ == 0 && is_one_slice(it.queue().device->work_times))
-    return send_launch(it, *kernel_, values_, shape_);
+    return send_launch(it, *kernel_, values_, memory_, shape_);
   if (is_guarded() && !earlier_) return wait_for_earlier(it);
   if (stands_still()) return send_rest(it);
   return send_slice(it, slicing::next_box(grid_, done_, slice_blocks()));
@@ -230,7 +232,7 @@ cl_int SlicedLaunch::send_slice(Command &it, const Box &box) {
   newest_ = Ref<Event>(&c.event());
   if (!first_) first_ = newest_;
   if (last && first_.get() != newest_.get()) newest_->first = first_;
-  if (cl_int r = send_launch(c, *form_->kernel, values_, part(box)); r != CL_SUCCESS)
+  if (cl_int r = send_launch(c, *form_->kernel, values_, memory_, part(box)); r != CL_SUCCESS)
     return done_ == 0 && !last ? send_whole(it) : r;
   if (device_ == nullptr) {
     device_ = it.queue().device->root();
@@ -249,7 +251,7 @@ cl_int SlicedLaunch::send_slice(Command &it, const Box &box) {
 
 // The driver may accept the program's own kernel, which needs less, or report its own error.
 cl_int SlicedLaunch::send_whole(Command &it) {
-  cl_int r = send_launch(it, *kernel_, values_, shape_);
+  cl_int r = send_launch(it, *kernel_, values_, memory_, shape_);
   if (r == CL_SUCCESS) form_->refused = true;
   return r;
 }
@@ -287,7 +289,8 @@ cl_int SlicedLaunch::send_rest(Command &it) {
     Ref<Queue> side = side_queue(it.queue(), parts.size() - 1);
     Command c(side ? *side : it.queue(), it.type(), nullptr);
     parts.emplace_back(&c.event());
-    if (cl_int r = send_launch(c, *form_->kernel, values_, part(box)); r != CL_SUCCESS) return r;
+    if (cl_int r = send_launch(c, *form_->kernel, values_, memory_, part(box)); r != CL_SUCCESS)
+      return r;
   }
   it.wait_for(parts);
   return it.send<&::clEnqueueBarrierWithWaitList>(Trip::OneWay,
@@ -295,7 +298,8 @@ cl_int SlicedLaunch::send_rest(Command &it) {
                                                   it.waits().count, it.waits().list, nullptr);
 }
 
-std::shared_ptr<SlicedLaunch> divide(Kernel &k, Queue &q, const LaunchShape &shape) {
+std::shared_ptr<SlicedLaunch> divide(Kernel &k, Queue &q, const LaunchShape &shape,
+                                     const ArgumentMemory &memory) {
   if (!settings().sliced || !has_groups(shape) || !deferred_commands().can_feed()) return {};
   std::shared_ptr<SlicedKernel> sliced = sliced_kernel(k);
   if (std::string why = reason_for_whole(*sliced, shape, *q.device); !why.empty()) {
@@ -315,7 +319,7 @@ std::shared_ptr<SlicedLaunch> divide(Kernel &k, Queue &q, const LaunchShape &sha
     name_whole(k, *sliced, why);
     return {};
   }
-  auto launch = std::make_shared<SlicedLaunch>(k, std::move(sliced), shape, range);
+  auto launch = std::make_shared<SlicedLaunch>(k, std::move(sliced), shape, memory, range);
   return launch->is_one_slice(q.device->work_times) ? nullptr : launch;
 }
 

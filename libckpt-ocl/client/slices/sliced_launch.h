@@ -18,7 +18,7 @@ struct SlicedKernel;
 class SlicedLaunch {
  public:
   SlicedLaunch(Kernel &k, std::shared_ptr<SlicedKernel> sliced, const LaunchShape &shape,
-               const slicing::NdRange &range);
+               const ArgumentMemory &memory, const slicing::NdRange &range);
   ~SlicedLaunch();
 
   // Whether the next part may be sent to `q` now. Called with the lock of DeferredCommands.
@@ -52,6 +52,7 @@ class SlicedLaunch {
   std::shared_ptr<SlicedKernel> sliced_;
   SlicedForm *form_;  // of `sliced_`
   ArgumentList values_;
+  ArgumentMemory memory_;
   LaunchShape shape_;
   slicing::NdRange range_;
   slicing::Dim grid_{};
@@ -65,6 +66,7 @@ class SlicedLaunch {
 };
 
 // The launch in slices; null: it runs whole, or is shorter than a slice.
-std::shared_ptr<SlicedLaunch> divide(Kernel &k, Queue &q, const LaunchShape &shape);
+std::shared_ptr<SlicedLaunch> divide(Kernel &k, Queue &q, const LaunchShape &shape,
+                                     const ArgumentMemory &memory);
 
 }  // namespace ckpt::ocl

@@ -60,14 +60,18 @@ class Check {
   Check(const RealDevice &device, const json &file_sets, std::vector<std::string> &reasons)
       : device_(device), file_sets_(file_sets), reasons_(reasons) {}
 
-  void limits(const json &values) {
+  void limits(const json &values, bool strict, std::vector<std::string> &warnings) {
     for (const Limit &l : kLimits) {
       LimitValue read = numbers(values, l.name), here = device_limit(device_.id, l);
-      if (!satisfies(l, read, here))
-        add_reason(
-            "the program has read {} = {} and may rely on it; \"{}\" has {} "
-            "(use --ignore-limits if it does not)",
-            l.name, product(read), device_.name, product(here));
+      if (satisfies(l, read, here)) continue;
+      std::string difference = fmt::format("the program has read {} = {}; \"{}\" has {}", l.name,
+                                           product(read), device_.name, product(here));
+      if (strict)
+        add_reason("{}, and --strict-limits was given", difference);
+      else
+        warnings.push_back(difference +
+                           ". All that it has used so far fits; if it relies on the limit later, "
+                           "that call fails (--strict-limits refuses such a device)");
     }
   }
 
@@ -268,13 +272,14 @@ bool same_driver(const ProgramDevice &w, const RealDevice &d,
 
 }  // namespace
 
-std::vector<std::string> check_requirements(const json &requirements, const CheckOptions &options) {
+CheckAnswer check_requirements(const json &requirements, const CheckOptions &options) {
   const std::string &keys = options.devices;
-  std::vector<std::string> reasons;
+  CheckAnswer answer;
+  std::vector<std::string> &reasons = answer.reasons;
   std::vector<RealPlatform> all = real_platforms(keys);
   std::vector<ProgramDevice> devices = program_devices(requirements);
   auto real = map_program_devices(devices, all, !keys.empty());
-  if (!real) return {real.error().text()};
+  if (!real) return {{real.error().text()}, {}};
   const json &file_sets = json_list(requirements, "file_sets");
   bool same_too = json_value(requirements, "same_driver_too", false);
   for (size_t i = 0; i < devices.size(); i++) {
@@ -283,14 +288,16 @@ std::vector<std::string> check_requirements(const json &requirements, const Chec
     if (!d || !devices[i].used || (!same_too && same_driver(devices[i], *d, all))) continue;
     const json &device = json_list(requirements, "devices")[i];
     Check check(*d, file_sets, reasons);
-    if (!options.ignore_limits && device.contains("limits")) check.limits(device["limits"]);
+    if (options.read_limits != ReadLimits::Ignore)
+      check.limits(json_member(device, "limits"), options.read_limits == ReadLimits::Refuse,
+                   answer.warnings);
     check.buffers(device);
     check.slices(device);
     check_images(*d, json_list(device, "images"), reasons);
     for (const json &p : json_list(requirements, "programs"))
       if (is_for(p, devices[i].number)) check.program(p);
   }
-  return reasons;
+  return answer;
 }
 
 }  // namespace ckpt::ocl

@@ -8,14 +8,14 @@
 // restore, with an error that it does not expect. So ckpt-restore checks the device first, before
 // it touches anything, and reports all reasons at once:
 //
-//   the program has read CL_DEVICE_LOCAL_MEM_SIZE = 65536 and may rely on it; "llvmpipe" has 32768
+//   kernel g uses 65536 bytes of local memory; "llvmpipe" has 32768
 //   kernel f runs in work-groups of 4096; "llvmpipe" supports at most 1024
 //
 // The client writes what it relies on as JSON (client/lifecycle/requirements.h), and the image
 // stores it. For every used device, after the mapping (device/mapping.h):
 //
-//   limits        each limit that the program has read, by its rule in device_limits.h;
-//                 `--ignore-limits` skips these, since a limit that was read may not matter
+//   limits        each limit that the program has read, by its rule in device_limits.h: a warning,
+//                 since a limit that was read may not matter; a reason with `--strict-limits`
 //   memory        the largest object, the sum of all, the alignment of sub-buffers
 //   images        formats and sizes (check_images.h)
 //   programs      a build for the new device, so that compiler errors appear now and not during the
@@ -32,13 +32,20 @@
 
 namespace ckpt::ocl {
 
+// What a lower limit means that the program has read, while every use so far fits.
+enum class ReadLimits { Warn, Refuse, Ignore };
+
 struct CheckOptions {
-  std::string devices;         // keys as in real_platforms(); empty: all devices
-  bool ignore_limits = false;  // skip limits that the program has only read
+  std::string devices;  // keys as in real_platforms(); empty: all devices
+  ReadLimits read_limits = ReadLimits::Warn;
 };
 
-// The reasons why the devices cannot take over a program with these requirements; empty: they can.
-std::vector<std::string> check_requirements(const nlohmann::json &requirements,
-                                            const CheckOptions &options);
+struct CheckAnswer {
+  std::vector<std::string> reasons;  // why the devices cannot take the program; empty: they can
+  std::vector<std::string> warnings;
+};
+
+// Whether the devices can take over a program with these requirements.
+CheckAnswer check_requirements(const nlohmann::json &requirements, const CheckOptions &options);
 
 }  // namespace ckpt::ocl

@@ -8,6 +8,7 @@
 
 #include "common/base/futex.h"
 #include "common/base/log.h"
+#include "libckpt-ocl/output_ring.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -124,19 +125,44 @@ Result<> Channel::reply(i32 status, ByteView bytes) {
   return on_socket ? send_message(socket_.get(), kPayload, bytes) : Result<>{};
 }
 
+bool Channel::wait_for_client(const std::function<bool()> &room) {
+  Header &h = header();
+  while (!room()) {
+    ring(h.client_bell, h.client_waits);
+    u32 seen = h.proxy_bell.load(std::memory_order_seq_cst);
+    h.proxy_waits.fetch_add(1, std::memory_order_seq_cst);
+    if (!room()) futex_wait(h.proxy_bell, seen, kLivenessInterval);
+    h.proxy_waits.fetch_sub(1, std::memory_order_seq_cst);
+    if (hung_up()) return false;
+  }
+  return true;
+}
+
+bool Channel::output(OutputWay way, ByteView bytes) {
+  Header &h = header();
+  auto taken = [&] { return h.takes_output.load(std::memory_order_seq_cst) != 0; };
+  OutputHeader record{static_cast<u16>(bytes.size()), way};
+  size_t needed = sizeof record + padded_output(bytes.size());
+  u64 head = h.output_head.load(std::memory_order_relaxed);
+  auto room = [&] {
+    return !taken() ||
+           head - h.output_tail.load(std::memory_order_seq_cst) + needed <= kOutputBytes;
+  };
+  if (!wait_for_client(room) || !taken()) return false;
+  put_output(memory_.data(), head, &record, sizeof record);
+  put_output(memory_.data(), head + sizeof record, bytes.data(), bytes.size());
+  h.output_head.store(head + needed, std::memory_order_seq_cst);
+  ring(h.client_bell, h.client_waits);
+  return true;
+}
+
 void Channel::complete(const Completion &c) {
   std::lock_guard lock(completions_);
   Header &h = header();
   u64 head = h.completion_head.load(std::memory_order_relaxed);
-  while (head - h.completion_tail.load(std::memory_order_acquire) >= kCompletions) {
-    ring(h.client_bell, h.client_waits);
-    u32 seen = h.proxy_bell.load(std::memory_order_seq_cst);
-    h.proxy_waits.fetch_add(1, std::memory_order_seq_cst);
-    if (head - h.completion_tail.load(std::memory_order_seq_cst) >= kCompletions)
-      futex_wait(h.proxy_bell, seen, kLivenessInterval);
-    h.proxy_waits.fetch_sub(1, std::memory_order_seq_cst);
-    if (hung_up()) return;
-  }
+  bool room = wait_for_client(
+      [&] { return head - h.completion_tail.load(std::memory_order_seq_cst) < kCompletions; });
+  if (!room) return;
   std::memcpy(memory_.data() + kCompletionsAt + head % kCompletions * sizeof c, &c, sizeof c);
   h.completion_head.store(head + 1, std::memory_order_seq_cst);
   ring(h.client_bell, h.client_waits);

@@ -5,6 +5,7 @@
 // process read or write outside the ring.
 #pragma once
 
+#include <functional>
 #include <mutex>
 
 #include "common/ipc/shared_memory.h"
@@ -42,6 +43,9 @@ class Channel {
 
   Result<> reply(i32 status, ByteView bytes = {});
   void complete(const Completion &c);
+  // Passes on at most kMostInRecord bytes that were written to standard output. Returns false if
+  // the client does not take them.
+  bool output(OutputWay way, ByteView bytes);
 
   // A part of the staging memory; nullptr if it is not completely inside.
   std::byte *staging(u64 offset, u64 bytes);
@@ -50,6 +54,8 @@ class Channel {
   Channel() = default;
   Header &header() { return *reinterpret_cast<Header *>(memory_.data()); }
   bool wait_for_command();
+  // Waits until the client has made room. Returns false if it is gone.
+  bool wait_for_client(const std::function<bool()> &room);
   bool hung_up() const;
   bool client_is_gone() const;
 

@@ -2,7 +2,6 @@
 #include "libckpt-ocl/proxy/serve/queues.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "libckpt-ocl/proxy/device/quirks.h"
 
@@ -126,7 +125,7 @@ void Queues::finish(const Pending &p, cl_event event, cl_int status) {
     c.ended = stamp(event, CL_PROFILING_COMMAND_END);
   }
   // The output of a kernel's printf must appear before the application learns that it has finished.
-  std::fflush(stdout);
+  output_.flush();
   if (p.number != 0) objects_.take(Kind::Event, p.number);
   {
     std::lock_guard lock(finished_mutex_);

@@ -15,13 +15,15 @@
 
 #include "libckpt-ocl/proxy/serve/channel.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
+#include "libckpt-ocl/proxy/serve/output.h"
 
 namespace ckpt::ocl {
 
 class Queues {
  public:
-  // Both live as long as the process, because the driver may call back at any time.
-  Queues(Channel &channel, Objects &objects) : channel_(channel), objects_(objects) {}
+  // All live as long as the process, because the driver may call back at any time.
+  Queues(Channel &channel, Output &output, Objects &objects)
+      : channel_(channel), output_(output), objects_(objects) {}
 
   void add(cl_command_queue queue);
   void remove(cl_command_queue queue);
@@ -74,6 +76,7 @@ class Queues {
   static void CL_CALLBACK on_event_finished(cl_event event, cl_int status, void *pending);
 
   Channel &channel_;
+  Output &output_;
   Objects &objects_;
   std::unordered_map<cl_command_queue, Queue> queues_;
   std::atomic<bool> any_finished_{false};

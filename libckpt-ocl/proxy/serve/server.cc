@@ -23,6 +23,7 @@ Server::Server(Channel c, UniqueFd control, ServeOptions options)
 }
 
 Result<> Server::run(UniqueFd client) {
+  CKPT_CHECK(output.capture());
   CKPT_CHECK(greet(std::move(client)));
   CKPT_TRY(std::thread watcher, start_thread([this] { channel.end_with_client(); }));
   watcher.detach();
@@ -212,10 +213,11 @@ void Server::enter_folder(int folder) {
 void Server::check(const CommandHeader &h, Reader r) {
   nlohmann::json requirements = nlohmann::json::parse(r.str(), nullptr, false);
   if (!r.ok() || !requirements.is_object()) return reply(h, CL_INVALID_VALUE);
-  std::vector<std::string> reasons = check_requirements(requirements, {options_.devices, false});
+  CheckAnswer answer = check_requirements(requirements, {options_.devices});
+  for (const std::string &warning : answer.warnings) log::warn("{}", warning);
   Writer w;
-  w.put(static_cast<u32>(reasons.size()));
-  for (const std::string &reason : reasons) w.str(reason);
+  w.put(static_cast<u32>(answer.reasons.size()));
+  for (const std::string &reason : answer.reasons) w.str(reason);
   reply(h, CL_SUCCESS, w.bytes());
 }
 

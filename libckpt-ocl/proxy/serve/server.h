@@ -34,7 +34,8 @@ class Server {
   // For the commands (commands.cc, programs.cc, api_commands.cc).
   Objects objects;
   Channel channel;
-  Queues queues{channel, objects};
+  Output output{channel};
+  Queues queues{channel, output, objects};
   std::optional<Portable> portable;  // with --portable
 
   // The files for the next build of a program, after Op::Headers.

@@ -69,7 +69,7 @@ int main() {
   cl_event launched;
   CL(clEnqueueNDRangeKernel(cl.queue, scale, 1, nullptr, &global, &local, 0, nullptr, &launched));
 
-  // Objects that the application has released and other objects keep alive.
+  // A program that the application has released and its kernels keep alive.
   cl_mem kept = cl.buffer(bytes, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, first.data());
   cl_kernel second = cl.kernel(program, "scale");
   CL(clSetKernelArg(second, 0, sizeof kept, &kept));
@@ -77,7 +77,6 @@ int main() {
   CL(clSetKernelArg(second, 2, 64 * sizeof(int), nullptr));
   CL(clSetKernelArg(second, 3, sizeof constant, &constant));
   CL(clReleaseProgram(program));
-  CL(clReleaseMemObject(constant));
 
   // A map that stays open during the checkpoint.
   int *mapped =

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The proxy's end of the ring, against a client that writes valid and damaged commands by hand.
+#include <random>
 #include <thread>
 
 #include <doctest/doctest.h>
 
+#include "common/base/futex.h"
 #include "libckpt-ocl/container.h"
+#include "libckpt-ocl/output_ring.h"
 #include "libckpt-ocl/proxy/device/mapping.h"
 #include "libckpt-ocl/proxy/serve/channel.h"
 
@@ -168,4 +171,46 @@ TEST_CASE("device mapping") {
     REQUIRE(m);
     CHECK((*m)[2]->key == "1.0");
   }
+}
+
+TEST_CASE(
+    "what kernels print arrives in order, also across the end of its ring, and waits for room") {
+  Pair p = Pair::make();
+  Header &h = p.header();
+  std::string sent, received;
+  auto text = [](int i) {
+    return std::string(1 + static_cast<size_t>(i) * 37 % kMostInRecord, 'a' + i % 26);
+  };
+  auto view_of = [](const std::string &s) { return view(s.data(), s.size()); };
+  CHECK_FALSE(p.channel.output(OutputWay::Direct, view_of("lost")));
+  h.takes_output = 1;
+  std::thread proxy([&] {
+    for (int i = 0; i < 500; i++)
+      CHECK(p.channel.output(i % 2 ? OutputWay::Direct : OutputWay::Buffered, view_of(text(i))));
+  });
+  for (int i = 0; i < 500; i++) sent += text(i);
+  while (received.size() < sent.size()) {
+    u64 tail = h.output_tail, head = h.output_head;
+    REQUIRE(each_output(p.memory.data(), tail, head,
+                        [&](OutputWay, std::string part) { received += part; }));
+    h.output_tail = head;
+    ckpt::ring(h.proxy_bell, h.proxy_waits);
+    std::this_thread::yield();
+  }
+  proxy.join();
+  CHECK(received == sent);
+}
+
+TEST_CASE("a damaged ring of output is found, whatever it holds") {
+  std::vector<std::byte> memory(kCommandsAt);
+  std::mt19937 random(3);
+  auto ignore = [](OutputWay, const std::string &) {};
+  for (int i = 0; i < 2000; i++) {
+    for (std::byte &b : memory) b = static_cast<std::byte>(random() % 3 == 0 ? random() : 0);
+    u64 tail = random() % 10000;
+    each_output(memory.data(), tail, tail + random() % (2 * kOutputBytes), ignore);
+  }
+  CHECK_FALSE(each_output(memory.data(), 0, kOutputBytes + 4, ignore));
+  CHECK_FALSE(each_output(memory.data(), 4, 0, ignore));
+  CHECK_FALSE(each_output(memory.data(), 0, 3, ignore));
 }
