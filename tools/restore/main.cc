@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "common/base/log.h"
+#include "common/base/print.h"
 #include "helper/serve.h"
 #include "storage/format/pipe_format.h"
 #include "tools/command_line.h"
@@ -149,9 +150,9 @@ Result<int> run_resume(const Options &o) {
   CKPT_TRY(ResumeReport r,
            resume({*o.resumed, o.restore.device, o.restore.ignore_limits, o.rounds_ahead}));
   if (r.pause)
-    fmt::print("program  {}, moved\npause    {:.3f} s\n", r.pid, *r.pause);
+    print("program  {}, moved\npause    {:.3f} s\n", r.pid, *r.pause);
   else
-    fmt::print("program  {}, running again\ntime     {:.3f} s\n", r.pid, r.seconds);
+    print("program  {}, running again\ntime     {:.3f} s\n", r.pid, r.seconds);
   return 0;
 }
 
