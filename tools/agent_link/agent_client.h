@@ -15,6 +15,7 @@
 #include "common/ipc/unix_socket.h"
 #include "storage/format/format.h"
 #include "tools/agent_link/staging_slots.h"
+#include "tools/proc/process_handle.h"
 
 namespace ckpt::tools {
 
@@ -94,8 +95,13 @@ class AgentClient {
                                              std::chrono::milliseconds timeout);
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
                       std::chrono::milliseconds timeout, protocol::Type expected);
+  // Why there is no answer.
+  Failure lost_agent(Error why) const;
+
   UniqueFd fd_;
   std::optional<std::chrono::milliseconds> patience_;
+  pid_t process_ = 0;  // of the agent; 0: unknown
+  ProcessHandle handle_;
 };
 
 // Writes the outcome of a checkpoint into an agent's outcome pipe.
