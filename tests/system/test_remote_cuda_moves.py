@@ -582,7 +582,7 @@ def test_a_suspended_program_whose_new_server_dies_stays_suspended(nodes):
     moved.move("cuda:0")
     moved.suspend()
     code, errors = killed_in_move(moved, nodes.device(), 0, lambda: nodes.drivers())
-    assert code == 1 and f"the program is suspended, with its data; ckpt-restore --resume {moved.job.pid}" in errors, errors
+    assert code == 1 and "the program is suspended, with its data; ckpt-restore --resume " in errors, errors
     assert "every later call fails" not in moved.job.error_text, moved.job.error_text
     code, errors = moved.call("ckpt-restore", "--resume")  # without --device: those that it had
     assert code == 0, errors

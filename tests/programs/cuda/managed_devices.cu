@@ -12,7 +12,7 @@ __managed__ int table[300] = {1, 2, 3};
 __device__ int own = 7;
 
 __global__ void change() {
-  shared *= 3;
+  if (threadIdx.x == 0) shared *= 3;
   table[threadIdx.x] += own;
 }
 __global__ void change_own() { own += 1; }
