@@ -14,8 +14,8 @@ namespace ckpt::remote::cuda {
 // CUDA C++ Programming Guide, "Function Parameters": 32,764 bytes since compute capability 7.0.
 inline constexpr u64 kMaxParameterBytes = 32u << 10;
 
-// {u32 n, n × {u64 offset, u64 bytes}}. The message is refused unless the places are in order, apart
-// from each other, and no more than a kernel may have.
+// {u32 n, n × {u64 offset, u64 bytes}}. The message is refused unless the places are in order,
+// apart from each other, and no more than a kernel may have.
 inline std::vector<ByteRange> read_parameter_places(Reader &r) {
   std::vector<ByteRange> places;
   u64 end = 0;

@@ -41,8 +41,8 @@ struct Relay {
                   NearRelay::Session{"node", 1, {}, {}});
   }
   void command(ocl::Op op, u16 flags, u64 made, const Writer &payload) {
-    relay->carry_out({{static_cast<u32>(payload.size()), static_cast<u16>(op), flags, made},
-                      payload.bytes()});
+    relay->carry_out(
+        {{static_cast<u32>(payload.size()), static_cast<u16>(op), flags, made}, payload.bytes()});
   }
   void read() {
     Writer w;

@@ -115,7 +115,8 @@ TEST_CASE("TLS: a connection that the other node resets has ended, as without TL
   std::thread other([&, &socket = server_socket] {
     server = server_tls->handshake(std::move(socket), "", in_a_minute(), &server_peer);
   });
-  auto client = client_tls->handshake(std::move(client_socket), "localhost", in_a_minute(), &client_peer);
+  auto client =
+      client_tls->handshake(std::move(client_socket), "localhost", in_a_minute(), &client_peer);
   other.join();
   REQUIRE(client);
   REQUIRE(server);
