@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/fields.h"
+
 namespace ckpt::remote {
 namespace {
 
@@ -32,7 +34,7 @@ Inventory Inventory::read(Reader r) {
   };
   Inventory all;
   all.platforms = bytes();
-  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) {
+  for (u32 n = read_count(r, 3 * sizeof(u32)); n > 0 && r.ok(); n--) {
     Bytes key = bytes();
     i32 status = r.get<i32>();
     all.answers[std::move(key)] = {status, bytes()};

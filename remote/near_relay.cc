@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "agent/protocol.h"
+#include "common/base/fields.h"
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
@@ -106,7 +107,7 @@ std::optional<Transfer> NearRelay::note(const ocl::Channel::Incoming &c) {
   std::optional<Transfer> t = transfers_.of(c.header, c.payload);
   std::optional<Transfer> reads = t && !t->to_device ? t : std::nullopt;
   if (c.header.flags & ocl::kSync)
-    round_trip_ = {c.header.op, c.header.made, reads};
+    round_trip_ = {c.header.op, c.header.made, reads, true};
   else if (reads && c.header.made != 0)
     reads_[c.header.made] = *reads;
   if (static_cast<Op>(c.header.op) == Op::Release) transfers_.released(c.payload);
@@ -125,8 +126,8 @@ bool NearRelay::take_tool_staging(ByteView payload) {
 
 std::byte *NearRelay::place_of(const Transfer &t) {
   if (!t.in_tool_staging) return channel_.staging(t.place, t.bytes);
-  u64 size = tool_staging_.size();
-  return t.place > size || t.bytes > size - t.place ? nullptr : tool_staging_.data() + t.place;
+  bool inside = lies_within(t.place, t.bytes, tool_staging_.size());
+  return inside ? tool_staging_.data() + t.place : nullptr;
 }
 
 void NearRelay::flush(ByteView bulk) {
@@ -163,9 +164,11 @@ Result<> NearRelay::receive_reply(Reader r) {
   RoundTrip done;
   {
     std::lock_guard lock(mutex_);
-    done = round_trip_;
-    if (static_cast<Op>(done.op) == Op::CreateImage && status == CL_SUCCESS)
-      transfers_.image_made(done.made, bytes);
+    done = std::exchange(round_trip_, {});
+    if (!done.waits) return fail("it sent a reply that nothing waits for");
+    if (static_cast<Op>(done.op) == Op::CreateImage && status == CL_SUCCESS &&
+        !transfers_.image_made(done.made, bytes))
+      return fail("it made an image of an unknown kind");
   }
   CKPT_CHECK(receive_bulk(done.reads, bulk));
   (void)channel_.reply(status, bytes);
@@ -203,7 +206,7 @@ Result<> NearRelay::receive_bulk(const std::optional<Transfer> &t, u64 bytes) {
 void NearRelay::lost(const std::string &why) {
   static std::mutex once;
   once.lock();  // never released: the first reason is the one to be told
-  log::error("lost the devices of {}: {}; every OpenCL call of this program fails from now on",
+  log::error("lost the devices of {}: {}; OpenCL calls of this program fail until it has others",
              session_.node, why);
   _exit(1);
 }

@@ -34,11 +34,15 @@ class NearRelay {
   // Serves until the client is gone and will not return.
   Result<> run(UniqueFd client);
 
+  // What run() calls, in one thread each. A command of the program; and one frame of the other
+  // node: an error says why the connection is of no use any more.
+  void carry_out(const ocl::Channel::Incoming &c);
+  Result<> receive_one();
+
  private:
   Result<> greet(UniqueFd client);
   void serve();
   bool wait_for_return();
-  void carry_out(const ocl::Channel::Incoming &c);
   void carry_over(const ocl::Channel::Incoming &c);
   std::optional<Transfer> note(const ocl::Channel::Incoming &c);
   bool take_tool_staging(ByteView payload);
@@ -46,7 +50,6 @@ class NearRelay {
   void flush(ByteView bulk = {});
 
   void receive();
-  Result<> receive_one();
   Result<> receive_reply(Reader r);
   Result<> receive_completion(Reader r);
   Result<> receive_bulk(const std::optional<Transfer> &t, u64 bytes);
@@ -63,6 +66,7 @@ class NearRelay {
     u16 op = 0;
     u64 made = 0;
     std::optional<Transfer> reads;
+    bool waits = false;  // for its reply
   };
   std::mutex mutex_;  // guards what follows
   RoundTrip round_trip_;

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -22,16 +23,21 @@ Result<> carry(Stream &from, Stream &to) {
 
 }  // namespace
 
+// The direction that ends first says how the connection has ended. The other one ends because of
+// that: an error there is no news. (Linux resets a TCP connection that is shut down and still gets
+// data.)
 Result<> pump(Stream &a, Stream &b) {
-  Result<> back;
-  std::thread other([&] {
-    back = carry(b, a);
-    a.shut_down();
-  });
-  Result<> there = carry(a, b);
-  b.shut_down();
+  std::once_flag ended;
+  Result<> first;
+  auto carry_until_end = [&](Stream &from, Stream &to) {
+    Result<> r = carry(from, to);
+    std::call_once(ended, [&] { first = std::move(r); });
+    to.shut_down();
+  };
+  std::thread other([&] { carry_until_end(b, a); });
+  carry_until_end(a, b);
   other.join();
-  return there ? back : there;
+  return first;
 }
 
 }  // namespace ckpt::remote

@@ -4,6 +4,8 @@
 #include <openssl/err.h>
 #include <poll.h>
 
+#include <cerrno>
+
 #include "remote/tls.h"
 
 namespace ckpt::remote {
@@ -17,11 +19,14 @@ Result<size_t> TlsStream::read_some(std::span<std::byte> into) {
     {
       std::lock_guard lock(ssl_mutex_);
       ::ERR_clear_error();
+      errno = 0;
       ok = ::SSL_read_ex(ssl_.get(), into.data(), into.size(), &n);
       why = ok ? 0 : ::SSL_get_error(ssl_.get(), ok);
-      // A process that is killed says no goodbye.
-      hung_up = why == SSL_ERROR_SSL &&
-                ERR_GET_REASON(::ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+      // A process that is killed says no goodbye. Its node may answer what is still sent to it by a
+      // reset, as for a stream without TLS.
+      hung_up = (why == SSL_ERROR_SYSCALL && errno == ECONNRESET) ||
+                (why == SSL_ERROR_SSL &&
+                 ERR_GET_REASON(::ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING);
       if (!ok && why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
         error = tls_error("cannot receive", *ssl_, why);
     }

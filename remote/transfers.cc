@@ -71,8 +71,13 @@ std::optional<Transfer> Transfers::of(const ocl::CommandHeader &header, ByteView
   return t;
 }
 
-void Transfers::image_made(u64 number, ByteView reply) {
-  element_bytes_[number] = Reader(reply).get<u64>();
+bool Transfers::image_made(u64 number, ByteView reply) {
+  constexpr u64 kMostBytes = 64;  // of an element: four channels of 4 bytes, and some to spare
+  Reader r(reply);
+  u64 bytes = r.get<u64>();
+  if (!r.done() || bytes == 0 || bytes > kMostBytes) return false;
+  element_bytes_[number] = bytes;
+  return true;
 }
 
 void Transfers::released(ByteView payload) {

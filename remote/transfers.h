@@ -26,7 +26,8 @@ class Transfers {
   // refuses it.
   std::optional<Transfer> of(const ocl::CommandHeader &header, ByteView payload) const;
 
-  void image_made(u64 number, ByteView reply);
+  // False: no image has elements of this size.
+  bool image_made(u64 number, ByteView reply);
   // After Op::Release.
   void released(ByteView payload);
 

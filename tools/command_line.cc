@@ -17,6 +17,7 @@
 #include "ckpt_config.h"
 #include "common/base/bytes.h"
 #include "common/base/log.h"
+#include "common/base/print.h"
 #include "common/base/shortage.h"
 #include "tools/help_text.h"
 #include "tools/suggestion.h"
@@ -218,10 +219,10 @@ std::optional<int> CommandLine::parse(int argc, const char *const *argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
-    fmt::print("{}", help());
+    print_text(help());
     return 0;
   } catch (const CLI::CallForVersion &e) {
-    fmt::print("{}\n", e.what());
+    print("{}\n", e.what());
     return 0;
   } catch (const CLI::ParseError &e) {
     return fail_with_code(kWrongUsage, usage_error(*app_, e, argc, argv));

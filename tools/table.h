@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "common/base/printable.h"
+
 namespace ckpt::tools {
 
 // Text in columns that are as wide as their widest cell. The last one may be as long as it likes,
@@ -14,7 +16,10 @@ namespace ckpt::tools {
 class Table {
  public:
   explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void row(std::vector<std::string> cells) {
+    for (std::string &cell : cells) cell = printable(cell);
+    rows_.push_back(std::move(cells));
+  }
 
   std::string text() const {
     std::vector<size_t> width(rows_[0].size());

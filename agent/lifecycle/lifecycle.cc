@@ -211,11 +211,12 @@ Result<u64> Lifecycle::suspend(const std::string &folder) {
   return store_->bytes();
 }
 
-Result<> Lifecycle::wake(const std::string &session) {
+Result<> Lifecycle::wake(const std::string &session, const std::function<void()> &before_it_runs) {
   Result<> awake = attach(session);
   for (Member &m : members_)
     if (awake) awake = load_from_store(m.participant);
   if (awake) {
+    if (before_it_runs) before_it_runs();
     open_gates();
     spent_ = std::exchange(store_, std::nullopt);
     finish({CKPT_CONTINUED, {}});

@@ -86,8 +86,8 @@ class Lifecycle {
   Result<u64> suspend(const std::string &folder);
   // attach(), load() and resume() on the devices of use_devices(). After a failure the program is
   // still suspended, or has lost its devices: its session has no keeper any more, or
-  // Participant::lost().
-  Result<> wake(const std::string &session);
+  // Participant::lost(). `before_it_runs` is called once nothing can fail any more.
+  Result<> wake(const std::string &session, const std::function<void()> &before_it_runs = {});
   // After wake(): frees the memory of the contents. That takes a while, so report the end of wake()
   // first.
   void release_spent() { spent_.reset(); }

@@ -9,6 +9,7 @@
 #include "agent/runtime/agent.h"
 #include "ckpt/ckpt.h"
 #include "ckpt_config.h"
+#include "common/base/fields.h"
 
 namespace ckpt::agent {
 namespace {
@@ -84,8 +85,7 @@ Result<> ask_self(const Channel &self, Type type, const Writer &body = {}) {
   if (answer.type != Type::Reasons) return {};
   Reader in = answer.reader();
   std::string all;
-  for (u32 n = in.get<u32>(); n > 0 && in.ok(); n--)
-    all += (all.empty() ? "" : "; ") + std::string(in.str());
+  for (const std::string &reason : read_texts(in)) all += (all.empty() ? "" : "; ") + reason;
   return all.empty() ? Result<>{} : fail("{}", all);
 }
 

@@ -7,6 +7,7 @@
 
 #include "agent/ipc/outcome_pipe.h"
 #include "agent/participant/participant.h"
+#include "common/base/fields.h"
 #include "common/base/log.h"
 
 namespace ckpt::agent {
@@ -283,7 +284,7 @@ void Dialogue::device_map(Incoming &request) {
   Reader in = request.reader();
   std::string participant(in.str());
   std::vector<DevicePair> map;
-  for (u32 n = in.get<u32>(); n > 0 && in.ok(); n--) {
+  for (u32 n = read_count(in, 2 * sizeof(u32)); n > 0 && in.ok(); n--) {
     DevicePair &pair = map.emplace_back();
     pair.from = in.str();
     pair.to = in.str();
@@ -296,7 +297,9 @@ void Dialogue::wake(Incoming &request) {
   Reader in = request.reader();
   std::string session(in.str());
   if (!in.done()) return malformed("Wake");
-  answer(lifecycle_.wake(session));
+  // Once it runs, the program may end at once, and this thread with it.
+  Result<> awake = lifecycle_.wake(session, [this] { (void)tool_.send(Type::Ok); });
+  if (!awake) answer(awake);
 }
 
 void Dialogue::attach(Incoming &request) {

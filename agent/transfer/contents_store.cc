@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -52,6 +53,13 @@ Result<UniqueFd> open_file(const std::string &folder) {
 bool all_zero(ByteView bytes) {
   return bytes.empty() || (bytes[0] == std::byte{} &&
                            std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+// Which file it is, and how long: memory is mapped from it.
+ContentsStore::Identity identity(int fd) {
+  struct stat file {};
+  if (::fstat(fd, &file) < 0) return {};
+  return {file.st_dev, file.st_ino, static_cast<u64>(file.st_size)};
 }
 
 constexpr size_t kStriped = ContentsStore::kFiles - 1;
@@ -176,6 +184,7 @@ Result<> ContentsStore::hand_to_keeper() {
   CKPT_TRY(Channel keeper, connect_to_session());
   std::array<int, kFiles> fds{};
   std::ranges::transform(files_, fds.begin(), &OwnFd::get);
+  std::ranges::transform(fds, identities_.begin(), identity);
   CKPT_CHECK(
       keeper.send(Type::ContentsKept, Writer().put(protocol::kVersion).put(token), std::span(fds)));
   CKPT_TRY(Incoming answer, keeper.answer());
@@ -191,6 +200,9 @@ Result<> ContentsStore::fetch_from_keeper() {
   CKPT_TRY(Incoming answer, keeper.answer());
   if (answer.fds.size() != kFiles)
     return fail("the session keeper returned {} files instead of {}", answer.fds.size(), kFiles);
+  for (size_t i = 0; i < kFiles; i++)
+    if (identity(answer.fds[i].get()) != identities_[i])
+      return fail("the session keeper returned another file than it was given");
   std::ranges::move(answer.fds, files_.begin());
   token_ = 0;
   return direct_ ? direct_->map(direct_fd()) : Result<>{};

@@ -65,6 +65,12 @@ class ContentsStore {
   // all of them are zero, and then the place is free again.
   Result<u64> placed(const std::string &name, DirectMemory::Place place);
 
+  // Of a file: its device, number and size.
+  struct Identity {
+    u64 device = 0, number = 0, bytes = 0;
+    bool operator==(const Identity &) const = default;
+  };
+
   // The session keeper holds the files while CRIU dumps this process, because CRIU would save them.
   Result<> hand_to_keeper();
   Result<> fetch_from_keeper();
@@ -81,6 +87,7 @@ class ContentsStore {
   u64 capacity_ = 0;  // bytes
   u64 bytes_ = 0;
   u64 token_ = 0;  // of the files at the session keeper; zero: they are here
+  std::array<Identity, kFiles> identities_{};
   std::map<std::string, Region> regions_;
 };
 

@@ -18,7 +18,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "common/base/bytes.h"
+#include "common/base/fields.h"
 #include "remote/cuda/handles.h"
 
 namespace ckpt::remote::cuda {

@@ -7,30 +7,12 @@
 
 #include "remote/munge_exchange.h"
 #include "remote/packed_stream.h"
+#include "tests/fuzz/input_stream.h"
 
 namespace {
 
 using namespace ckpt;
 using namespace ckpt::remote;
-
-class Input final : public Stream {
- public:
-  explicit Input(ByteView bytes) : bytes_(bytes) {}
-  Result<size_t> read_some(std::span<std::byte> into) override {
-    size_t n = std::min(into.size(), bytes_.size());
-    if (n > 0) std::memcpy(into.data(), bytes_.data(), n);
-    bytes_ = bytes_.subspan(n);
-    return n;
-  }
-  Result<> write(ByteView) override { return {}; }
-  void set_deadline(std::optional<Clock::time_point>) override {}
-  void shut_down() override {}
-  int descriptor() const override { return -1; }
-  bool is_plain() const override { return false; }
-
- private:
-  ByteView bytes_;
-};
 
 // Believes every credential to be of uid 1, for another connection.
 class Credulous final : public CredentialService {
@@ -42,7 +24,7 @@ class Credulous final : public CredentialService {
 };
 
 void read_packed(ByteView bytes) {
-  PackedStream packed(std::make_unique<Input>(bytes), {});
+  PackedStream packed(std::make_unique<InputStream>(bytes), {});
   Bytes into(bytes.size() % 7 * 50'000 + 1);
   for (int i = 0; i < 1000; i++) {
     Result<size_t> n = packed.read_some(into);
@@ -56,7 +38,8 @@ void exchange_credentials(ByteView bytes) {
   Binding binding;
   binding.client.fill(std::byte{1});
   binding.server.fill(std::byte{2});
-  Connection server(std::make_unique<Input>(bytes)), client(std::make_unique<Input>(bytes));
+  Connection server(std::make_unique<InputStream>(bytes)),
+      client(std::make_unique<InputStream>(bytes));
   if (check_credential(server, Credulous(), binding, deadline)) std::abort();
   if (show_credential(client, Credulous(), binding, {0, 1}, deadline)) std::abort();
 }

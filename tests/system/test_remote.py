@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices of other nodes: ckpt-devd serves them, and programs use them as remote:HOST/ocl:NAME."""
+import json
 import os
 import random
 import re
@@ -9,6 +10,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 
 import pytest
@@ -17,7 +19,7 @@ from conftest import BUILD, memory_share, process_exists, receive_exactly, tree_
 from nodes import Nodes
 from test_opencl import assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
 
-HELLO, QUESTION, COMMAND, REFUSED, GREETING, REPLY = 1, 2, 3, 16, 18, 19
+HELLO, QUESTION, COMMAND, REFUSED, ANSWER, GREETING, REPLY = 1, 2, 3, 16, 17, 18, 19
 VERSION = 8  # remote/frames.h
 MAGIC = 0x4d524b43
 SERVE = 3
@@ -195,6 +197,35 @@ def test_a_running_program_moves_to_a_local_device_and_back(ocl, server):
     finished(job)
 
 
+# While it connects, while objects are made, and while contents are loaded.
+@pytest.mark.parametrize("victim, delays", [("near", (0, 0.05)), ("proxy", (0, 0.05)),
+                                            *(pytest.param(v, [n * 0.03 for n in range(10)], marks=pytest.mark.full) for v in ("near", "session", "proxy"))],
+                         ids=["near", "proxy", "near-full", "session-full", "proxy-full"])
+def test_a_program_whose_new_device_dies_in_the_move_runs_on_with_its_former_one(ocl, server, victim, delays):
+    def processes():
+        if victim == "near":
+            return [p for p in tree_of(job.pid) if command(p) == "ckpt-remote-proxy"]
+        return server.sessions() if victim == "session" else server.proxies()
+
+    job = ocl.start("objects", device=ocl.device("pocl"))
+    job.wait_text("READY")
+    returned = 0
+    for delay in delays:
+        move = ocl.ckpt.start("ckpt-restore", ["--device", server.device(host=server.unix), "--resume", str(job.pid)])
+        found = wait_for(lambda: processes() or move.process.poll() is not None, "the process of the new device")
+        time.sleep(delay)
+        if isinstance(found, list) and process_exists(found[-1]):
+            os.kill(found[-1], signal.SIGKILL)
+        if move.wait() == 0:
+            break
+        assert "the program runs on with the devices that it had" in move.error_text, move.error_text
+        returned += 1
+    assert returned > 0
+    if move.wait() != 0:
+        ocl.go()
+        finished(job)
+
+
 def test_certificates_that_do_not_fit_are_refused_with_the_reason(ocl, server):
     other = Server(ocl, port=7668)
     ocl.ckpt.env["CKPT_CERTIFICATES"] = server.user
@@ -331,6 +362,47 @@ def test_a_killed_program_leaves_nothing_there(ocl, server):
     os.kill(job.program(), signal.SIGKILL)
     job.wait()
     wait_for(lambda: not any(map(process_exists, left)), "the end of the session and its proxy")
+
+
+def text_of(value):
+    return struct.pack("<I", len(value)) + value
+
+
+EVIL = b"\x1b]0;pwned\x07\x1b[31mEVIL\nckpt-run: error: forged"
+NAMED = json.dumps([{"id": "0", "name": EVIL.decode(), "platform": "soft\x1b[2J\xc2\x9bm", "uuid": "GPU-\x1b[m",
+                     "memory_bytes": 123}]).encode()
+SAID = {
+    "names": (ANSWER, struct.pack("<i", 0) + text_of(NAMED)),
+    "refused": (REFUSED, text_of(b"no " + EVIL) + text_of(b"hint " + EVIL)),
+    "error": (ANSWER, struct.pack("<i", 1) + text_of(json.dumps({"error": {"what": EVIL.decode(), "hint": "\x1b[m"}}).encode())),
+    "deep": (ANSWER, struct.pack("<i", 0) + text_of(b"[" * 100000)),
+    "short": (ANSWER, struct.pack("<iI", 0, 0xffffffff) + b"x"),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_what_another_node_says_cannot_control_a_terminal(ckpt, what):
+    """Names of devices, reasons and errors of a server that is none of ours."""
+    path = ckpt.runtime / "evil"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+
+    def serve():
+        while True:
+            client, _ = listener.accept()
+            with client:
+                client.recv(4096)
+                kind, body = SAID[what]
+                client.sendall(struct.pack("<IHH", len(body), kind, 0) + body)
+
+    threading.Thread(target=serve, daemon=True).start()
+    for arguments in (["--list-devices", "--host", path], ["--device", f"remote:{path}/cuda:0", "--", "true"]):
+        r = subprocess.run([ckpt.tool("ckpt-run"), *map(str, arguments)], env=ckpt.env, capture_output=True, timeout=120)
+        said = r.stdout + r.stderr
+        assert not any(c in said for c in (b"\x1b", b"\x07", b"\x9b")), said
+        assert b"\nckpt-run: error: forged" not in said, said
+        assert what in ("names",) or r.returncode != 0
 
 
 class Wire:

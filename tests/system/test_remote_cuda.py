@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 
 import pytest
 
@@ -140,6 +141,66 @@ def test_graphs_and_stream_capture(nodes):
     """Built, recorded, changed, copied and launched, and what is wrong."""
     same_as_natively(nodes, "remote_graphs.cu")
     same_as_natively(nodes, "remote_captures.cu")
+
+
+def test_attributes_of_launches_that_are_hints_are_accepted(nodes):
+    """And the events of a launch complete with it. The software device by itself records none."""
+    job = nodes.start("remote_hints.cu", device=nodes.device())
+    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
+    assert "refused" not in job.error_text, job.error_text
+
+
+class LyingServer:
+    """In front of a ckpt-devd: changes what it says of the parameters of a kernel with 4 of them (vector_add.cu)."""
+
+    TRUE = struct.pack("<I8Q", 4, 0, 8, 8, 8, 16, 8, 24, 4)
+
+    def __init__(self, server, path, lie):
+        self.server, self.lie, self.told, self.heard = server, lie, False, b""
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(path))
+        self.listener.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            client, _ = self.listener.accept()
+            there = socket.socket(socket.AF_UNIX)
+            there.connect(self.server)
+            for a, b, back in ((client, there, False), (there, client, True)):
+                threading.Thread(target=self.carry, args=(a, b, back), daemon=True).start()
+
+    def carry(self, a, b, back):
+        try:
+            while data := a.recv(1 << 20):
+                if back and self.TRUE in data:
+                    data = data.replace(self.TRUE, self.lie)
+                    self.told = True
+                elif not back and self.told:
+                    self.heard += data
+                b.sendall(data)
+        except OSError:
+            pass
+        for s in (a, b):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+@pytest.mark.parametrize("places", [
+    (2**64 - 0x100000, 0x100008, 8, 8, 16, 8, 24, 4),  # the end of the first wraps: 1 MiB below a buffer
+    (0, 8, 8, 8, 16, 8, 24, 20000),  # possible, but not what the code declares: the program's stack
+    (0, 2**63, 8, 8, 16, 8, 24, 4), (0, 8, 8, 8, 16, 8, 24, 1 << 40),
+], ids=["below", "stack", "negative", "large"])
+def test_a_server_that_lies_about_parameters_reaches_no_memory_of_the_program(nodes, places):
+    path = nodes.ckpt.runtime / "liar"
+    liar = LyingServer(nodes.server.unix, path, struct.pack("<I8Q", 4, *places))
+    nodes.ckpt.env.update({f"LIE{i}": "SECRET-ON-THE-STACK" for i in range(200)})
+    job = nodes.start("vector_add.cu", device=f"remote:{path}/cuda:0")
+    assert job.wait() == 1, job.error_text  # CUDA's error
+    assert liar.told and "a reply that is none of this protocol" in job.error_text, job.error_text
+    assert b"SECRET" not in liar.heard
 
 
 def test_rules_of_graphs_that_the_software_device_does_not_check(nodes):

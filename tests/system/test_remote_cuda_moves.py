@@ -250,12 +250,20 @@ def test_textures_beside_variables_on_several_devices(nodes):
     moved.finish()
 
 
-def test_managed_variables_on_several_devices_are_refused_by_name(nodes):
-    """They exist once for all devices, and a library's other variables on each."""
+@pytest.mark.parametrize("arguments", [(0,), (1,), (1, "first")], ids=["0", "1", "host first"])
+def test_managed_variables_of_a_program_that_sees_several_devices(nodes, arguments):
+    """They exist once for all devices, where the program uses them first, and a library's other variables on each."""
     both = ",".join(nodes.device(n=n) for n in (0, 1))
-    job = nodes.start("remote_shared.cu", 1, device=both)
-    assert job.wait() != 0
-    assert "it has managed variables, and the program sees several devices" in job.error_text
+    job = nodes.start("managed_devices.cu", *arguments, device=both)
+    assert job.wait() == 0 and "2 devices\nPASSED" in job.text, job.error_text
+
+
+def test_managed_variables_move_with_several_devices(nodes):
+    both = ",".join(nodes.device(n=n) for n in (0, 1))
+    moved = Moved(nodes, source="remote_shared.cu", device=both)
+    moved.move("cuda:1,cuda:0")
+    moved.step()
+    moved.finish()
 
 
 def test_mappings_and_physical_memory_move(nodes):
@@ -535,6 +543,53 @@ def test_random_moves(nodes, source):
     moved.finish()
 
 
+def killed_in_move(moved, device, delay, servers):
+    """Moves the program, and kills the process of the new device: the answer of ckpt-restore, and whether it moved."""
+    resume = moved.nodes.ckpt.start("ckpt-restore", ["--device", device, "--resume", str(moved.job.pid)])
+    victim = wait_for(lambda: servers() or resume.process.poll() is not None, "the new server")
+    time.sleep(delay)
+    if isinstance(victim, list):
+        os.kill(victim[-1], signal.SIGKILL)
+    return resume.wait(), resume.error_text
+
+
+# While it connects, while objects are made, and while contents are loaded.
+@pytest.mark.parametrize("delays", [(0, 0.02), pytest.param([n * 0.02 for n in range(12)], marks=pytest.mark.full)],
+                         ids=["some", "many"])
+def test_a_program_whose_new_server_dies_runs_on_with_its_former_device(nodes, delays):
+    """It ran until it was to be moved. The message that a device is lost is for one that runs without a device."""
+    moved = Moved(nodes, device=nodes.device())
+    moved.move("cuda:0")
+    returned = 0
+    for delay in delays:
+        code, errors = killed_in_move(moved, nodes.device(), delay, lambda: nodes.drivers())
+        if code == 0:  # the server was killed after the move, or not at all
+            break
+        assert "the program runs on with the devices that it had" in errors, errors
+        returned += 1
+        moved.step()
+        assert "every later call fails" not in moved.job.error_text, moved.job.error_text
+    assert returned > 0
+    if code == 0:
+        moved.limit.unlink()
+        moved.job.wait()
+    else:
+        moved.finish()
+
+
+def test_a_suspended_program_whose_new_server_dies_stays_suspended(nodes):
+    moved = Moved(nodes, device=nodes.device())
+    moved.move("cuda:0")
+    moved.suspend()
+    code, errors = killed_in_move(moved, nodes.device(), 0, lambda: nodes.drivers())
+    assert code == 1 and "the program is suspended, with its data; ckpt-restore --resume " in errors, errors
+    assert "every later call fails" not in moved.job.error_text, moved.job.error_text
+    code, errors = moved.call("ckpt-restore", "--resume")  # without --device: those that it had
+    assert code == 0, errors
+    assert not nodes.drivers()
+    moved.finish()
+
+
 @pytest.mark.full
 def test_a_new_server_killed_at_any_moment_loses_no_contents(nodes):
     """The program stays suspended, or it has moved and is told that its device is lost."""
@@ -554,6 +609,6 @@ def test_a_new_server_killed_at_any_moment_loses_no_contents(nodes):
             assert (moved.job.wait() == 0) == (not killed), moved.job.error_text
             assert not killed or "the CUDA device is lost" in moved.job.error_text, moved.job.error_text
             continue
-        assert "lost" in resume.error_text or "has ended" in resume.error_text, resume.error_text
+        assert "the program is suspended, with its data" in resume.error_text, resume.error_text
         moved.resume("cuda:1")
         moved.finish()

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "common/base/fields.h"
 #include "common/base/log.h"
 #include "tools/proc/process_root.h"
 
@@ -25,6 +26,8 @@ constexpr auto kPreflightTimeout = 60s;
 constexpr auto kDetachTimeout = 300s;
 // The kernel clears the memory that it gives, at 1 GB/s on a very busy machine.
 constexpr auto kPrepareTimeout = 300s;
+// Of a process that has closed its socket: it frees its memory before it is gone.
+constexpr auto kEndTimeout = 5s;
 constexpr u32 kMaxSentences = 1000, kMaxParticipants = 64;
 // The largest answer is the requirements, which become a part of the manifest.
 constexpr size_t kMaxAnswerBytes = storage::kMaxManifestBytes;
@@ -32,8 +35,14 @@ constexpr size_t kMaxAnswerBytes = storage::kMaxManifestBytes;
 }  // namespace
 
 Result<AgentClient> AgentClient::connect(pid_t process, const std::string &socket) {
+  Result<ProcessHandle> handle = ProcessHandle::open(process);
   Result<UniqueFd> fd = connect_unix_of(process, socket);
-  if (fd) return AgentClient(std::move(*fd));
+  if (fd) {
+    AgentClient client(std::move(*fd));
+    client.process_ = process;
+    if (handle) client.handle_ = std::move(*handle);
+    return client;
+  }
   // The agent's exit handler removes the name of its socket; the handlers of the program that were
   // registered earlier run after it.
   if (::access((prefix_of_files(process) + socket).c_str(), F_OK) == 0 || errno != ENOENT)
@@ -42,6 +51,12 @@ Result<AgentClient> AgentClient::connect(pid_t process, const std::string &socke
       fmt::format("process {} is ending: its agent has removed its socket, as it does at the exit",
                   process),
       fmt::format("wait for its end; if it does not end, something else has removed {}", socket));
+}
+
+// A process that ends closes its sockets first.
+Failure AgentClient::lost_agent(Error why) const {
+  if (handle_.ends_within(kEndTimeout)) return fail("process {} has ended", process_);
+  return Failure(std::move(why));
 }
 
 Result<AgentClient> AgentClient::glance(pid_t process, const std::string &socket,
@@ -60,7 +75,7 @@ Result<> AgentClient::send(Type type, const Writer &body, std::span<const int> f
 Result<Message> AgentClient::receive(std::chrono::milliseconds timeout) {
   CKPT_CHECK(set_receive_timeout(fd_.get(), patience_.value_or(timeout)));
   CKPT_TRY(std::optional<Message> m, receive_message(fd_.get(), kMaxAnswerBytes));
-  if (!m) return fail("the program's agent closed the connection");
+  if (!m) return lost_agent({"the program's agent closed the connection", {}});
   if (static_cast<Type>(m->type) != Type::Failed) return std::move(*m);
   Reader in = m->reader();
   std::string what(in.str()), hint(in.str());
@@ -69,7 +84,7 @@ Result<Message> AgentClient::receive(std::chrono::milliseconds timeout) {
 
 Result<Message> AgentClient::ask(Type type, const Writer &body, std::span<const int> fds,
                                  std::chrono::milliseconds timeout, Type expected) {
-  CKPT_CHECK(send(type, body, fds));
+  if (Result<> sent = send(type, body, fds); !sent) return lost_agent(std::move(sent.error()));
   return answer(type, timeout, expected);
 }
 
@@ -89,10 +104,8 @@ Result<AgentClient::Welcome> AgentClient::hello(const std::string &tool) {
   w.version = in.get<u32>();
   w.pid = static_cast<pid_t>(in.get<u32>());
   w.state = in.get<protocol::State>();
-  u32 left = in.get<u32>();
-  bool plausible = left <= kMaxParticipants;
-  for (; plausible && in.ok() && left > 0; left--) w.participants.emplace_back(in.str());
-  if (!plausible || !in.ok()) return fail("the agent sent a malformed welcome");
+  w.participants = read_texts(in, kMaxParticipants);
+  if (!in.ok()) return fail("the agent sent a malformed welcome");
   return w;
 }
 
@@ -126,7 +139,7 @@ std::map<std::string, double> AgentClient::seconds_by_name(Type request) {
   Result<Message> m = ask(request, {}, {}, kAnswerTimeout, Type::Waits);
   if (!m) return all;
   Reader in = m->reader();
-  for (u32 n = std::min(in.get<u32>(), kMaxSentences); in.ok() && n > 0; n--) {
+  for (u32 n = read_count(in, sizeof(u32) + sizeof(u64), kMaxSentences); in.ok() && n > 0; n--) {
     std::string name(in.str());
     all[name] += static_cast<double>(in.get<u64>()) / 1000;
   }
@@ -142,10 +155,9 @@ Result<std::vector<std::string>> AgentClient::sentences(Type request,
                                                         std::chrono::milliseconds timeout) {
   CKPT_TRY(Message m, ask(request, {}, {}, timeout, Type::Reasons));
   Reader in = m.reader();
-  std::vector<std::string> all;
-  for (u32 n = std::min(in.get<u32>(), kMaxSentences); in.ok() && n > 0; n--)
-    all.emplace_back(in.str());
+  std::vector<std::string> all = read_texts(in);
   if (!in.ok()) return fail("the agent sent a malformed list of reasons");
+  if (all.size() > kMaxSentences) all.resize(kMaxSentences);
   return all;
 }
 

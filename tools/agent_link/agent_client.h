@@ -15,6 +15,7 @@
 #include "common/ipc/unix_socket.h"
 #include "storage/format/format.h"
 #include "tools/agent_link/staging_slots.h"
+#include "tools/proc/process_handle.h"
 
 namespace ckpt::tools {
 
@@ -103,8 +104,13 @@ class AgentClient {
   // Receives the answer to the request `type`.
   Result<Message> answer(protocol::Type type, std::chrono::milliseconds timeout,
                          protocol::Type expected);
+  // Why there is no answer.
+  Failure lost_agent(Error why) const;
+
   UniqueFd fd_;
   std::optional<std::chrono::milliseconds> patience_;
+  pid_t process_ = 0;  // of the agent; 0: unknown
+  ProcessHandle handle_;
 };
 
 // Writes the outcome of a checkpoint into an agent's outcome pipe.

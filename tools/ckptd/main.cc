@@ -7,11 +7,11 @@
 
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 
 #include "common/base/gpu.h"
 #include "common/base/installation.h"
 #include "common/base/log.h"
+#include "common/base/print.h"
 #include "common/base/ready.h"
 #include "manager/daemon/measure/nvml.h"
 #include "manager/daemon/measure/quota.h"
@@ -72,7 +72,8 @@ Result<int> run(const CkptdOptions &o) {
   std::string socket = options.socket;
   CKPT_TRY(std::unique_ptr<manager::Daemon> daemon,
            manager::Daemon::create(std::move(options), std::move(meter)));
-  std::cout << "ckptd: listening on " << socket << std::endl;
+  print("ckptd: listening on {}\n", socket);
+  std::fflush(stdout);
   tell_ready();
   CKPT_CHECK(daemon->run());
   return 0;

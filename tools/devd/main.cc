@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <iostream>
 
 #include "common/base/open_files.h"
+#include "common/base/print.h"
 #include "common/base/ready.h"
 #include "common/base/text.h"
 #include "remote/account.h"
@@ -67,7 +67,8 @@ Result<int> serve(const Options &o) {
   std::string where = options.socket;
   if (options.listen) where += (where.empty() ? "" : " and ") + options.listen->text();
   CKPT_TRY(std::unique_ptr<remote::Daemon> daemon, remote::Daemon::create(std::move(options)));
-  std::cout << "ckpt-devd: listening on " << where << std::endl;
+  print("ckpt-devd: listening on {}\n", where);
+  std::fflush(stdout);
   tell_ready();
   CKPT_CHECK(daemon->run());
   return 0;
@@ -78,7 +79,7 @@ Result<int> make_certificate(const Options &o) {
   CKPT_TRY(std::string folder,
            remote::make_certificate(o.ca, node ? remote::Holder::Node : remote::Holder::User,
                                     node ? o.make_node : o.make_user, o.days));
-  std::cout << folder << std::endl;
+  print("{}\n", folder);
   return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/base/json_fields.h"
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "common/base/text.h"
 #include "tools/device/apis.h"
 #include "tools/device/remote.h"
@@ -237,7 +238,10 @@ Error no_devices() {
           "install a driver; clinfo and nvidia-smi show what the drivers find"};
 }
 
-std::string device_table(const std::vector<Device> &devices) {
+std::string device_table(std::vector<Device> devices) {
+  // Another node has named them.
+  for (Device &d : devices)
+    for (std::string *text : {&d.api, &d.platform, &d.name, &d.uuid}) *text = printable(*text);
   size_t api = 3, platform = std::string_view("implementation").size(), name = 4;
   for (const Device &d : devices) {
     api = std::max(api, d.api.size());

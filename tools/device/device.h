@@ -40,7 +40,7 @@ Result<DeviceChoice> choose_devices(const std::string &spec);
 Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<Device> &devices);
 // Why list_devices() finds nothing.
 Error no_devices();
-std::string device_table(const std::vector<Device> &devices);
+std::string device_table(std::vector<Device> devices);
 nlohmann::json device_json(const std::vector<Device> &devices);
 // The answer of an API's proxy to the question whether devices can take over a program.
 struct DeviceCheck {

@@ -17,6 +17,7 @@
 
 #include "common/base/json_fields.h"
 #include "common/base/json_text.h"
+#include "common/base/print.h"
 #include "common/base/units.h"
 #include "storage/io/partial_folder.h"
 #include "tools/device/apis.h"
@@ -162,15 +163,15 @@ class DumpAll {
   }
 
   void say(const std::string &line) const {
-    if (!options_.json && !options_.quiet) fmt::print("{}\n", line);
+    if (!options_.json && !options_.quiet) print("{}\n", line);
   }
 
   void print_sum() const {
     if (options_.json)
-      fmt::print("{}\n",
-                 json_text({{"programs", list_}, {"dumped", dumped_.size()}, {"failed", failed_}}));
+      print("{}\n",
+            json_text({{"programs", list_}, {"dumped", dumped_.size()}, {"failed", failed_}}));
     else if (!options_.quiet || failed_)
-      fmt::print("{} dumped, {} failed\n", dumped_.size(), failed_);
+      print("{} dumped, {} failed\n", dumped_.size(), failed_);
   }
 
   void pass_on(int signal) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "common/base/log.h"
+#include "common/base/print.h"
 #include "common/base/printable.h"
 #include "helper/serve.h"
 #include "storage/io/key_file.h"
@@ -68,7 +69,7 @@ FILE *report_file(const std::string &image) {
 }
 
 void print_json(const nlohmann::json &j, const std::string &image) {
-  fmt::print(report_file(image), "{}\n", json_text(j));
+  print_to(report_file(image), "{}\n", json_text(j));
 }
 
 // A program with a full queue of short kernels never exceeds this (docs/OPENCL.md, Queues and
@@ -92,22 +93,22 @@ void print_report(const DumpReport &r, bool left_running) {
   constexpr double kMiB = 1 << 20;
   nlohmann::json j = as_json(r);
   FILE *out = report_file(r.image);
-  fmt::print(out, "image    {}\n", printable(r.image));
-  fmt::print(out, "program  {} process{}, {}\n", r.processes, r.processes == 1 ? "" : "es",
-             left_running ? "still running" : "stopped; restart it with ckpt-restore");
-  fmt::print(out, "size     {:.1f} MiB, stored in {:.1f} MiB (ratio {:.1f})\n",
-             static_cast<double>(r.stats.raw_bytes) / kMiB,
-             static_cast<double>(r.stats.stored_bytes) / kMiB, j["ratio"].get<double>());
+  print_to(out, "image    {}\n", printable(r.image));
+  print_to(out, "program  {} process{}, {}\n", r.processes, r.processes == 1 ? "" : "es",
+           left_running ? "still running" : "stopped; restart it with ckpt-restore");
+  print_to(out, "size     {:.1f} MiB, stored in {:.1f} MiB (ratio {:.1f})\n",
+           static_cast<double>(r.stats.raw_bytes) / kMiB,
+           static_cast<double>(r.stats.stored_bytes) / kMiB, j["ratio"].get<double>());
   if (r.stats.parent_chunks)
-    fmt::print(out, "parents  {:.1f} MiB that they store are used again\n",
-               static_cast<double>(r.stats.parent_bytes) / kMiB);
+    print_to(out, "parents  {:.1f} MiB that they store are used again\n",
+             static_cast<double>(r.stats.parent_bytes) / kMiB);
   if (r.unchanged_bytes)
-    fmt::print(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
-               static_cast<double>(r.unchanged_bytes) / kMiB);
+    print_to(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
+             static_cast<double>(r.unchanged_bytes) / kMiB);
   for (const std::string &remark : r.remarks)
-    fmt::print(out, "remark   {}\n", printable(remark, kMaxRemarkBytes));
-  fmt::print(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, waited(r),
-             r.durable_seconds);
+    print_to(out, "remark   {}\n", printable(remark, kMaxRemarkBytes));
+  print_to(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, waited(r),
+           r.durable_seconds);
 }
 
 // Reports the failure of a dump or a suspend, and returns the exit code.
@@ -177,11 +178,10 @@ void print_job_report(const JobReport &r, const Options &o) {
                        {"phases", r.phases}},
                       "");
   if (o.quiet) return;
-  fmt::print(
-      "checkpoint  {}\nprograms    {}, {}\ntime        {:.3f} s\n", printable(r.folder),
-      r.members.size(),
-      o.dump.leave_running ? "still running" : "stopped; restart them with ckpt-restore --job",
-      r.seconds);
+  print("checkpoint  {}\nprograms    {}, {}\ntime        {:.3f} s\n", printable(r.folder),
+        r.members.size(),
+        o.dump.leave_running ? "still running" : "stopped; restart them with ckpt-restore --job",
+        r.seconds);
 }
 
 int run_job(const Options &o) {
@@ -209,7 +209,7 @@ int run_suspend(const Options &o) {
                 {"pause_seconds", r->pause_seconds}},
                "");
   else if (!o.quiet)
-    fmt::print(
+    print(
         "program  {}, suspended; resume it with ckpt-restore --resume {}\n"
         "devices  released; {:.1f} MiB of contents are kept in {}\ntime     {:.3f} s\n",
         r->pid, r->pid, static_cast<double>(r->device_bytes) / (1 << 20),

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "common/base/print.h"
 #include "tools/command_line.h"
 #include "tools/fatbin/commands.h"
 #include "tools/image/text.h"
@@ -27,19 +28,19 @@ struct Options {
   u64 max_bytes() const { return limit_mib << 20; }
 };
 
-void print_json(const nlohmann::json &j) { fmt::print("{}\n", json_text(j, 2)); }
+void print_json(const nlohmann::json &j) { print_text(json_text(j, 2) + "\n"); }
 
 Result<int> list_entries(const fatbin::Image &image, const Options &o) {
   if (o.json)
     print_json(show_json(o.file, image, nullptr));
   else
-    fmt::print("{}", entries_text(image));
+    print_text(entries_text(image));
   return 0;
 }
 
 Result<int> extract_all_ptx(const fatbin::Image &image, const Options &o) {
   CKPT_TRY(auto names, extract_ptx(image, o.folder, o.max_bytes()));
-  for (const std::string &name : names) fmt::print("{}\n", name);
+  for (const std::string &name : names) print("{}\n", name);
   return 0;
 }
 
@@ -52,7 +53,7 @@ Result<int> show(const fatbin::Image &image, const Options &o) {
   if (o.json)
     print_json(show_json(o.file, image, &summary));
   else
-    fmt::print("{}", show_text(o.file, image, summary, o.all));
+    print_text(show_text(o.file, image, summary, o.all));
   return summary.heap.use == fatbin::HeapUse::No ? 0 : kHeapUsed;
 }
 

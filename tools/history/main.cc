@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/base/json_fields.h"
+#include "common/base/print.h"
 #include "common/base/printable.h"
 #include "common/base/units.h"
 #include "tools/command_line.h"
@@ -147,24 +148,24 @@ void print_fit_json(const std::vector<json> &events) {
                      {"storage", kind.storage},
                      {"checkpoint", sized_json(fit.dump)},
                      {"restore", sized_json(fit.restore)}});
-  fmt::print("{}\n", json_text({{"checkpoint", line_json(all.model.checkpoint, all.dump_errors)},
-                                {"restore", line_json(all.model.restore, all.restore_errors)},
-                                {"kinds", std::move(kinds)},
-                                {"compile_seconds", compile_seconds(all)}},
-                               2));
+  print_text(json_text({{"checkpoint", line_json(all.model.checkpoint, all.dump_errors)},
+                        {"restore", line_json(all.model.restore, all.restore_errors)},
+                        {"kinds", std::move(kinds)},
+                        {"compile_seconds", compile_seconds(all)}},
+                       2) +
+             "\n");
 }
 
 // Costs over the sizes, with the shares of the events that they predict with an error of at most
 // 0.33, 0.5 and 1 of what was measured.
 void print_fit(const std::vector<json> &events) {
-  fmt::print(
+  print(
       "DEVICES   STORAGE   WHAT            N        S/MB S/STORED MB   SECONDS    <= 0.33    <= "
       "0.5      <= 1\n");
   for (const auto &[kind, fit] : fits_by_kind(events))
-    fmt::print("{}{}", fit_text(kind, "checkpoint", fit.dump),
-               fit_text(kind, "restore", fit.restore));
+    print_text(fit_text(kind, "checkpoint", fit.dump) + fit_text(kind, "restore", fit.restore));
   for (const auto &[program, seconds] : compile_seconds(fit_history(events, {})))
-    fmt::print("{:.3f} s to compile the kernels of {}\n", seconds, printable(program));
+    print("{:.3f} s to compile the kernels of {}\n", seconds, printable(program));
 }
 
 Result<int> run(const Options &o) {
@@ -181,11 +182,11 @@ Result<int> run(const Options &o) {
   else if (o.fit)
     print_fit(events);
   else if (o.json)
-    fmt::print("{}\n", json_text(json(events), 2));
+    print_text(json_text(json(events), 2) + "\n");
   else if (events.empty())
-    fmt::print("no dump or restore is recorded in {}\n", file.empty() ? "-" : printable(file));
+    print("no dump or restore is recorded in {}\n", file.empty() ? "-" : printable(file));
   else
-    fmt::print("{}", text_of(events));
+    print_text(text_of(events));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/new_file.h"
+#include "common/base/print.h"
 #include "common/base/ready.h"
 #include "idle/sample_log.h"
 
@@ -76,8 +77,8 @@ void IdleDaemon::say(const idle::Transition &t) {
   slurm_agrees_ = false;
   std::optional<u64> left_out = lines_.admit(t.at, 0);
   if (!left_out) return;
-  fmt::print("{}: {}{}\n", t.idle ? "idle" : "busy", t.text,
-             *left_out > 0 ? fmt::format(" ({} lines were left out)", *left_out) : "");
+  print("{}: {}{}\n", t.idle ? "idle" : "busy", t.text,
+        *left_out > 0 ? fmt::format(" ({} lines were left out)", *left_out) : "");
   std::fflush(stdout);
 }
 

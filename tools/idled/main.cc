@@ -4,8 +4,7 @@
 #include <signal.h>
 #include <time.h>
 
-#include <iostream>
-
+#include "common/base/print.h"
 #include "idle/sample_log.h"
 #include "tools/idled/options.h"
 #include "tools/json_text.h"
@@ -48,7 +47,7 @@ Result<int> watch(const IdledOptions &o, IdledSettings settings) {
 
 Result<int> print_status(const IdledOptions &o) {
   CKPT_TRY(json status, read_status(o.run_folder()));
-  std::cout << (o.json ? json_text(status, 2) : status_line(status, ::time(nullptr))) << std::endl;
+  print_text((o.json ? json_text(status, 2) : status_line(status, ::time(nullptr))) + "\n");
   return 0;
 }
 
@@ -59,7 +58,7 @@ Result<int> print_replay(const IdledOptions &o, const idle::Settings &settings) 
   idle::Replay r = idle::replay(*log, settings);
   json transitions = json::array();
   for (const idle::Transition &t : r.transitions) {
-    if (!o.json) fmt::print("{:.3f} {}: {}\n", seconds(t.at), t.idle ? "idle" : "busy", t.text);
+    if (!o.json) print("{:.3f} {}: {}\n", seconds(t.at), t.idle ? "idle" : "busy", t.text);
     transitions.push_back({{"at", seconds(t.at)}, {"idle", t.idle}, {"reason", name_of(t.reason)}});
   }
   json j = {{"begin", seconds(r.begin)},
@@ -67,25 +66,25 @@ Result<int> print_replay(const IdledOptions &o, const idle::Settings &settings) 
             {"idle_seconds", seconds(r.idle)},
             {"transitions", transitions}};
   if (o.json)
-    std::cout << json_text(j) << std::endl;
+    print("{}\n", json_text(j));
   else
-    fmt::print("idle for {:.3f} s of {:.3f}\n", seconds(r.idle), seconds(r.end - r.begin));
+    print("idle for {:.3f} s of {:.3f}\n", seconds(r.idle), seconds(r.end - r.begin));
   return 0;
 }
 
 Result<int> switch_off(const OffSwitch &off) {
   CKPT_CHECK(off.off());
-  std::cout << "guests may not use this machine until you run ckpt-idled --on" << std::endl;
+  print("guests may not use this machine until you run ckpt-idled --on\n");
   return 0;
 }
 
 Result<int> switch_on(const OffSwitch &off) {
   CKPT_TRY(std::vector<std::string> left, off.on());
   if (left.empty())
-    std::cout << "guests may use this machine when it is idle" << std::endl;
+    print("guests may use this machine when it is idle\n");
   else
-    fmt::print("guests may not use this machine: still switched off by {}\n",
-               fmt::join(left, ", "));
+    print("guests may not use this machine: still switched off by {}\n",
+          fmt::format("{}", fmt::join(left, ", ")));
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "common/base/print.h"
 #include "storage/format/pipe_format.h"
 #include "storage/ops/copy.h"
 #include "storage/ops/prune.h"
@@ -28,11 +29,11 @@ Result<> prune(const std::string &image, size_t keep, bool json, const storage::
   CKPT_TRY(storage::PruneReport report, storage::prune_chain(image, keep, {.key = key}));
   if (json) {
     nlohmann::json j{{"kept", report.kept}, {"removed", report.removed}};
-    fmt::print("{}\n", json_text(j, 2));
+    print_text(json_text(j, 2) + "\n");
     return {};
   }
-  for (const std::string &path : report.removed) fmt::print("removed  {}\n", printable(path));
-  for (const std::string &path : report.kept) fmt::print("kept     {}\n", printable(path));
+  for (const std::string &path : report.removed) print("removed  {}\n", printable(path));
+  for (const std::string &path : report.kept) print("kept     {}\n", printable(path));
   return {};
 }
 

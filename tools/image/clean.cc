@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/base/print.h"
 #include "storage/io/partial_folder.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
@@ -14,10 +15,10 @@ Result<> clean(const std::string &folder, bool json) {
   removed.insert(removed.end(), partial.begin(), partial.end());
   if (json) {
     nlohmann::json report{{"removed", removed}};
-    fmt::print("{}\n", json_text(report, 2));
+    print_text(json_text(report, 2) + "\n");
     return {};
   }
-  for (const std::string &path : removed) fmt::print("removed  {}\n", printable(path));
+  for (const std::string &path : removed) print("removed  {}\n", printable(path));
   return {};
 }
 

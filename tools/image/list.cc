@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
+#include "common/base/print.h"
 #include "common/base/units.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
@@ -60,11 +61,11 @@ Result<int> list(const std::string &folder, bool as_json_array, bool every_byte,
     add_row(table, image);
   }
   if (as_json_array)
-    fmt::print("{}\n", json_text(array, 2));
+    print_text(json_text(array, 2) + "\n");
   else if (images.empty())
-    fmt::print("there is no image in {}\n", printable(folder));
+    print("there is no image in {}\n", printable(folder));
   else
-    fmt::print("{}", table.text());
+    print_text(table.text());
   return damaged ? 1 : 0;
 }
 

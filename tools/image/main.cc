@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 
+#include "common/base/print.h"
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
 #include "tools/command_line.h"
@@ -32,7 +33,7 @@ struct Options {
   storage::ReadOptions reading() const { return {.key = key_or_null()}; }
 };
 
-void print_json(const nlohmann::json &j) { fmt::print("{}\n", json_text(j, 2)); }
+void print_json(const nlohmann::json &j) { print_text(json_text(j, 2) + "\n"); }
 
 Result<int> run_show(const Options &o) {
   CKPT_TRY(auto image, storage::ImageReader::open(o.image, o.reading()));
@@ -41,7 +42,7 @@ Result<int> run_show(const Options &o) {
   } else if (o.json) {
     print_json(show_json(*image));
   } else {
-    fmt::print("{}", show_text(*image, o.streams));
+    print_text(show_text(*image, o.streams));
   }
   return 0;
 }
@@ -61,7 +62,7 @@ Result<int> run_diff(const Options &o) {
   if (o.json)
     print_json(d.json);
   else
-    fmt::print("{}", d.text);
+    print_text(d.text);
   return d.same ? 0 : kDifferent;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 
+#include "common/base/print.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
 #include "tools/json_text.h"
@@ -21,14 +22,14 @@ json report_json(const storage::ImageReader &image,
 
 void print_report(const storage::ImageReader &image,
                   const storage::ImageReader::VerifyReport &report, double seconds) {
-  for (const std::string &d : report.damages) fmt::print("{}\n", printable(d));
+  for (const std::string &d : report.damages) print("{}\n", printable(d));
   storage::ImageStats s = image.stats();
   if (report.ok())
-    fmt::print("{}: undamaged; {} in {} streams checked in {:.1f} s\n", printable(image.path()),
-               human_bytes(s.raw_bytes), image.streams().size(), seconds);
+    print("{}: undamaged; {} in {} streams checked in {:.1f} s\n", printable(image.path()),
+          human_bytes(s.raw_bytes), image.streams().size(), seconds);
   else
-    fmt::print("{}: DAMAGED; {} of {} stored chunks are affected\n", printable(image.path()),
-               report.damaged_chunks, image.index().chunks.size());
+    print("{}: DAMAGED; {} of {} stored chunks are affected\n", printable(image.path()),
+          report.damaged_chunks, image.index().chunks.size());
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ int verify(const storage::ImageReader &image, bool quiet, bool as_json) {
   progress.finish();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (as_json)
-    fmt::print("{}\n", json_text(report_json(image, report), 2));
+    print_text(json_text(report_json(image, report), 2) + "\n");
   else if (!quiet || !report.ok())
     print_report(image, report, seconds);
   return report.ok() ? 0 : 1;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/job/messages.h"
 
+#include "common/base/fields.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -58,27 +60,24 @@ Bytes encode(const Reached &reached) {
 std::optional<Begin> parse_begin(ByteView body) {
   Reader r(body);
   Begin b;
-  b.task = r.get<Task>();
+  b.task = read_choice(r, Task::Restore);
   b.member = r.str();
   b.checkpoint = r.get<u32>();
   b.stop = r.get<u8>() != 0;
   b.attempt = r.str();
   b.timeout_seconds = r.get<u32>();
-  bool sound = r.done() && b.task <= Task::Restore;
-  return sound ? std::optional(std::move(b)) : std::nullopt;
+  return r.done() ? std::optional(std::move(b)) : std::nullopt;
 }
 
 std::optional<Reached> parse_reached(ByteView body) {
   Reader r(body);
   Reached reached;
-  reached.stage = r.get<Stage>();
+  reached.stage = read_choice(r, Stage::Restored);
   reached.node = r.str();
   reached.report = r.str();
-  u32 n = r.get<u32>();
-  if (n > kMaxConnections) return std::nullopt;
-  for (; n > 0 && r.ok(); n--) reached.connections.push_back(read_connection(r));
-  bool sound = r.done() && reached.stage <= Stage::Restored;
-  return sound ? std::optional(std::move(reached)) : std::nullopt;
+  for (u32 n = read_count(r, sizeof(u32), kMaxConnections); n > 0 && r.ok(); n--)
+    reached.connections.push_back(read_connection(r));
+  return r.done() ? std::optional(std::move(reached)) : std::nullopt;
 }
 
 }  // namespace ckpt::tools

@@ -2,9 +2,9 @@
 //
 // ckpt-node-bench: measures a node's bandwidths, or what a program needs of them, for the
 // contention model (schedule/contention).
-#include <iostream>
 #include <thread>
 
+#include "common/base/print.h"
 #include "schedule/trace/measured.h"
 #include "tools/command_line.h"
 #include "tools/json_text.h"
@@ -56,13 +56,13 @@ Result<int> measure_node(const Options &o) {
                        {"host_to_device", r.host_to_device},
                        {"device_to_host", r.device_to_host}});
   json bandwidths = bandwidths_of(core, cpu, copies, assumed);
-  std::cout << json_text({{"unit", "GB/s"},
-                          {"threads", o.threads},
-                          {"bandwidths", bandwidths},
-                          {"devices", devices},
-                          {"assumed", assumed}},
-                         2)
-            << "\n";
+  print_text(json_text({{"unit", "GB/s"},
+                        {"threads", o.threads},
+                        {"bandwidths", bandwidths},
+                        {"devices", devices},
+                        {"assumed", assumed}},
+                       2) +
+             "\n");
   return 0;
 }
 
@@ -78,7 +78,7 @@ std::string comment_of(const schedule::ContentionTask &t) {
 Result<int> measure_program(const Options &o) {
   CKPT_TRY(MeasuredTask m, measure_task(o.task));
   if (o.csv) {
-    std::cout << schedule::tasks_csv({m.task});
+    print_text(schedule::tasks_csv({m.task}));
     return 0;
   }
   json task = {{"name", m.task.name},
@@ -88,8 +88,8 @@ Result<int> measure_program(const Options &o) {
                {"device_to_host_gb", m.task.device_to_host_gb}};
   json memory = {{"counter", m.counter}};
   if (!o.task.memory_gb) memory["missed_gb"] = m.missed_gb;
-  std::cout << json_text({{"task", task}, {"memory", memory}, {"comment", comment_of(m.task)}}, 2)
-            << "\n";
+  print_text(json_text({{"task", task}, {"memory", memory}, {"comment", comment_of(m.task)}}, 2) +
+             "\n");
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/proc/process_handle.h"
 
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,6 +18,11 @@ Result<ProcessHandle> ProcessHandle::open(pid_t pid) {
 
 bool ProcessHandle::signal(int number) const {
   return fd_ && ::syscall(SYS_pidfd_send_signal, fd_.get(), number, nullptr, 0) == 0;
+}
+
+bool ProcessHandle::ends_within(std::chrono::milliseconds time) const {
+  pollfd end{fd_.get(), POLLIN, 0};
+  return fd_ && ::poll(&end, 1, static_cast<int>(time.count())) == 1;
 }
 
 // Between the reading of the tree and pidfd_open(), the PID may be given to another process. But if

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <vector>
 
 #include "common/base/result.h"
@@ -24,6 +25,8 @@ class ProcessHandle {
   bool has_pid() const { return signal(0); }
   // False if the process has ended.
   bool signal(int number) const;
+  // Waits for its end. False: it has not ended, or there is no process.
+  bool ends_within(std::chrono::milliseconds time) const;
 
  private:
   explicit ProcessHandle(UniqueFd fd) : fd_(std::move(fd)) {}

@@ -3,6 +3,7 @@
 // ckpt-ps: lists the programs that run under ckpt-run or ckpt-restore, with or without a Manager.
 #include <time.h>
 
+#include "common/base/print.h"
 #include "common/base/units.h"
 #include "tools/command_line.h"
 #include "tools/image/text.h"
@@ -62,9 +63,9 @@ Result<int> run(const Options &o) {
   CKPT_TRY(std::optional<uid_t> uid, selected_user(o.user));
   std::vector<RunningProgram> programs = running_programs(uid);
   if (o.json)
-    fmt::print("{}\n", json_text(json_of(programs), 2));
+    print_text(json_text(json_of(programs), 2) + "\n");
   else
-    fmt::print("{}", text_of(programs));
+    print_text(text_of(programs));
   return 0;
 }
 

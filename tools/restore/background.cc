@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/print.h"
 #include "common/ipc/unix_socket.h"
 
 namespace ckpt::tools {
@@ -17,7 +18,7 @@ constexpr int kFailed = 1;
 int wait_for_report(UniqueFd in, pid_t child) {
   pid_t pid = 0;
   if (read_exactly(in.get(), &pid, sizeof pid)) {
-    fmt::print("{}\n", pid);
+    print("{}\n", pid);
     return 0;
   }
   int status = 0;

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/base/log.h"
+#include "common/base/print.h"
 #include "helper/serve.h"
 #include "storage/format/pipe_format.h"
 #include "tools/command_line.h"
@@ -153,9 +154,9 @@ Result<int> run_resume(const Options &o) {
   CKPT_TRY(ResumeReport r,
            resume({*o.resumed, o.restore.device, o.restore.limits, o.rounds_ahead}));
   if (r.pause)
-    fmt::print("program  {}, moved\npause    {:.3f} s\n", r.pid, *r.pause);
+    print("program  {}, moved\npause    {:.3f} s\n", r.pid, *r.pause);
   else
-    fmt::print("program  {}, running again\ntime     {:.3f} s\n", r.pid, r.seconds);
+    print("program  {}, running again\ntime     {:.3f} s\n", r.pid, r.seconds);
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <optional>
 
+#include "common/base/print.h"
 #include "storage/io/key_file.h"
 #include "storage/read/image_reader.h"
 #include "tools/device/apis.h"
@@ -51,7 +52,7 @@ class RestoreAll {
       std::erase_if(images, [&](const SavedImage &i) { return i.is_of_program(newest); });
       restore_program(of_program);
     }
-    fmt::print("{} restored, {} skipped, {} failed\n", restored_, skipped_, failed_);
+    print("{} restored, {} skipped, {} failed\n", restored_, skipped_, failed_);
     return failed_ == 0 ? 0 : 1;
   }
 
@@ -135,7 +136,7 @@ class RestoreAll {
   static void say(const char *what, const SavedImage &image, const std::string &more) {
     std::string name = printable(image.path);
     std::string program = image.program.empty() ? "" : value_text(image.program, 60);
-    fmt::print("{:<8}  {}  {}{}{}\n", what, name, program, program.empty() ? "" : ": ", more);
+    print("{:<8}  {}  {}{}{}\n", what, name, program, program.empty() ? "" : ": ", more);
   }
   void skip(const SavedImage &image, const std::string &why) {
     skipped_++;

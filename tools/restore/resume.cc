@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "common/base/fields.h"
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
 #include "tools/agent_link/agent_client.h"
@@ -14,6 +15,7 @@
 #include "tools/device/device.h"
 #include "tools/dump/suspend.h"
 #include "tools/phases.h"
+#include "tools/proc/process.h"
 #include "tools/proc/process_root.h"
 #include "tools/reasons.h"
 #include "tools/session/target.h"
@@ -32,6 +34,12 @@ struct SuspendedAgent {
   std::vector<std::pair<std::string, DeviceCheck>> checks;  // by API
 };
 
+Result<std::optional<Message>> ask_keeper(const Target &target, Type type, const Writer &body) {
+  CKPT_TRY(UniqueFd keeper, connect_unix_of(target.keeper, target.session_socket));
+  CKPT_CHECK(send_message(keeper.get(), static_cast<u16>(type), body.bytes()));
+  return receive_message(keeper.get());
+}
+
 // Tells the keeper to start proxies for these devices from now on.
 Result<> tell_keeper(const Target &target, const DeviceChoice &choice) {
   Writer body;
@@ -40,11 +48,26 @@ Result<> tell_keeper(const Target &target, const DeviceChoice &choice) {
     body.str(api).put(static_cast<u32>(ids.size()));
     for (const std::string &id : ids) body.str(id);
   }
-  CKPT_TRY(UniqueFd keeper, connect_unix_of(target.keeper, target.session_socket));
-  CKPT_CHECK(send_message(keeper.get(), static_cast<u16>(Type::DevicesChosen), body.bytes()));
-  CKPT_TRY(std::optional<Message> m, receive_message(keeper.get()));
+  CKPT_TRY(std::optional<Message> m, ask_keeper(target, Type::DevicesChosen, body));
   if (m && static_cast<Type>(m->type) == Type::Ok) return {};
   return fail("the session keeper refused the choice of devices");
+}
+
+// The devices of these APIs for which the keeper starts proxies now. No value: an older keeper does
+// not say it.
+std::optional<DeviceChoice> chosen_so_far(const Target &target, const std::set<std::string> &apis) {
+  DeviceChoice choice;
+  for (const std::string &api : apis) {
+    Writer body;
+    body.put(protocol::kVersion).str(api);
+    Result<std::optional<Message>> m = ask_keeper(target, Type::ChosenWanted, body);
+    if (!m || !*m || static_cast<Type>((*m)->type) != Type::Ok) return {};
+    Reader r = (*m)->reader();
+    std::vector<std::string> ids = read_texts(r);
+    if (!r.done()) return {};
+    if (!ids.empty()) choice[api] = std::move(ids);
+  }
+  return choice;
 }
 
 // Root's tool looks for another user's devices as that user, as ckpt-restore does (become_owner()).
@@ -118,15 +141,37 @@ Result<> check_container(const Target &target, const ResumeOptions &o) {
       "leave out --device, or run ckpt-restore --resume in the container");
 }
 
-// A program that ran until it was to be moved runs on with the devices that it had.
-Failure go_back(const Target &target, const Error &why) {
-  Result<> back;
-  Result<std::vector<SuspendedAgent>> all = suspended_agents(target);
-  if (!all) back = Failure(all.error());
-  for (size_t i = 0; back && i < all->size(); i++) back = wake((*all)[i], target.session_socket);
+// What a failure leaves.
+Failure stays_suspended(const Target &target, const Error &why) {
+  return fail_with_hint(
+      why.what,
+      fmt::format("the program is suspended, with its data; ckpt-restore --resume {} resumes it, "
+                  "also on other devices with --device",
+                  target.root));
+}
+
+// The devices that the program had before are mapped like others: an attempt on new ones may have
+// changed what stands for what.
+Result<> wake_on_former(const Target &target, const std::optional<DeviceChoice> &former,
+                        const ResumeOptions &o) {
+  CKPT_TRY(std::vector<SuspendedAgent> all, suspended_agents(target));
+  if (former) {
+    CKPT_CHECK(tell_keeper(target, *former));
+    CKPT_CHECK(check(all, o, *former));
+    CKPT_CHECK(refuse_if_any_reason(all, *former));
+  }
+  for (SuspendedAgent &s : all) CKPT_CHECK(wake(s, target.session_socket));
+  return {};
+}
+
+// A program that ran until it was to be moved runs on with the devices that it had. `former`: what
+// the keeper is to be told again.
+Failure go_back(const Target &target, const std::optional<DeviceChoice> &former,
+                const ResumeOptions &o, const Error &why) {
+  Result<> back = wake_on_former(target, former, o);
   if (back) return fail_with_hint(why.what, "the program runs on with the devices that it had");
   log::warn("the program has not got back the devices that it had: {}", back.error().text());
-  return fail_with_hint(why.what, "the program is suspended; ckpt-restore --resume resumes it");
+  return stays_suspended(target, why);
 }
 
 // Signals act as before when this ends.
@@ -149,11 +194,33 @@ Result<double> take_devices(const Target &target, u32 rounds_ahead) {
   return r.pause_seconds;
 }
 
+// `woken`: how many processes run.
 Result<> give_devices(const Target &target, std::vector<SuspendedAgent> &all,
-                      const DeviceChoice &choice) {
+                      const DeviceChoice &choice, size_t &woken) {
   if (!choice.empty()) CKPT_CHECK(tell_keeper(target, choice));
-  for (SuspendedAgent &s : all) CKPT_CHECK(wake(s, target.session_socket));
+  for (; woken < all.size(); woken++) CKPT_CHECK(wake(all[woken], target.session_socket));
   return {};
+}
+
+// The process of a new device may end while it is loaded. A program that ran goes back; one that
+// was suspended before stays so, and is offered its former devices again.
+Result<> give_devices_or_go_back(const Target &target, std::vector<SuspendedAgent> &all,
+                                 const DeviceChoice &choice, const ResumeOptions &o, bool ran) {
+  std::set<std::string> apis;
+  for (const SuspendedAgent &s : all)
+    apis.insert(s.welcome.participants.begin(), s.welcome.participants.end());
+  std::optional<DeviceChoice> former = chosen_so_far(target, apis);
+  size_t woken = 0;
+  Result<> given = give_devices(target, all, choice, woken);
+  if (given) return {};
+  bool gone = all.empty() || !ProcessTable::read().find(target.root);
+  all.clear();  // an agent talks to one tool at a time
+  if (gone) return given;
+  if (woken > 0)
+    given.error().what += fmt::format("; {} of its processes already use the new devices", woken);
+  if (ran && former) return go_back(target, former, o, given.error());
+  if (former && !choice.empty()) (void)tell_keeper(target, *former);
+  return stays_suspended(target, given.error());
 }
 
 }  // namespace
@@ -183,16 +250,16 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   if (fits) fits = refuse_if_any_reason(all, choice);
   if (!fits && runs) {
     all.clear();
-    return go_back(target, fits.error());
+    return go_back(target, {}, o, fits.error());
   }
   if (!fits) return Failure(fits.error());
   phases.begin("wake");
-  CKPT_CHECK(give_devices(target, all, choice));
+  report.processes = all.size();
+  CKPT_CHECK(give_devices_or_go_back(target, all, choice, o, runs));
   phases.begin("end");
   auto since = [](steady_clock::time_point t) {
     return std::chrono::duration<double>(steady_clock::now() - t).count();
   };
-  report.processes = all.size();
   report.seconds = since(begin);
   if (report.pause) *report.pause += since(suspended);
   return report;

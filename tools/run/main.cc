@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <iostream>
 
 #include "common/base/log.h"
+#include "common/base/print.h"
 #include "common/base/program.h"
 #include "fatbin/static_runtime.h"
 #include "tools/command_line.h"
@@ -67,9 +67,9 @@ struct Options {
 Result<int> print_devices(const Options &o) {
   CKPT_TRY(std::vector<Device> devices,
            o.host.empty() ? list_devices() : list_remote_devices(o.host));
-  std::cout << (o.json ? json_text(device_json(devices), 2) + "\n" : device_table(devices));
+  print_text(o.json ? json_text(device_json(devices), 2) + "\n" : device_table(devices));
   if (!devices.empty()) return 0;
-  std::cout << std::flush;
+  std::fflush(stdout);
   return Failure(no_devices());
 }
 

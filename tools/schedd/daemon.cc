@@ -7,6 +7,7 @@
 #include <map>
 
 #include "common/base/log.h"
+#include "common/base/print.h"
 #include "common/base/printable.h"
 
 namespace ckpt::tools {
@@ -38,7 +39,7 @@ bool is_placed(const QueuedJob &j, const Tag &t, i64 now) {
 // Decisions are the daemon's output.
 template <class... A>
 void say(fmt::format_string<A...> f, A &&...a) {
-  fmt::print("{}\n", fmt::format(f, std::forward<A>(a)...));
+  print("{}\n", fmt::format(f, std::forward<A>(a)...));
   std::fflush(stdout);
 }
 

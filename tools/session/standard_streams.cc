@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/print.h"
 #include "common/base/printable.h"
 #include "common/base/unique_fd.h"
 #include "storage/format/pipe_format.h"
@@ -18,14 +19,13 @@ void report_checkpointed(const char *tool, const std::string &image, const std::
   struct stat st {};
   if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return;
   if (image == storage::kPipeImage) {
-    fmt::print(stderr, "{}: the program was checkpointed into a pipe and stopped\n", tool);
+    print_to(stderr, "{}: the program was checkpointed into a pipe and stopped\n", tool);
     return;
   }
   std::string what = job.empty() ? printable(image) : "--job " + printable(job);
-  fmt::print(
-      stderr,
-      "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
-      tool, printable(image), what);
+  print_to(stderr,
+           "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
+           tool, printable(image), what);
 }
 
 void adopt_null_streams() {

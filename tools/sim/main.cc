@@ -2,9 +2,10 @@
 //
 // ckpt-sim: simulates the scheduling of jobs that can be moved.
 #include <fstream>
-#include <iostream>
 
+#include "common/base/print.h"
 #include "tools/command_line.h"
+#include "tools/json_text.h"
 #include "tools/sim/contention.h"
 #include "tools/sim/options.h"
 #include "tools/sim/report.h"
@@ -57,7 +58,7 @@ Result<std::vector<Run>> run_load(const SimOptions &o, const Experiment &e, doub
 Result<int> run(const SimOptions &o) {
   if (!o.task_sets.empty() || !o.tasks.empty()) {
     CKPT_TRY(std::string text, o.tasks.empty() ? compare_ect(o) : predict_pairs(o));
-    std::cout << text;
+    print_text(text);
     return 0;
   }
   CKPT_TRY(Experiment e, experiment_of(o));
@@ -69,7 +70,8 @@ Result<int> run(const SimOptions &o) {
   }
   if (!o.outcome.empty()) CKPT_CHECK(write_file(o.outcome, lines));
   if (!o.sweep.empty()) CKPT_CHECK(write_file(o.sweep, sweep_svg(all)));
-  std::cout << (o.as_json ? json_of(all, !e.from_log).dump(2) + "\n" : table_of(all, !e.from_log));
+  print_text(o.as_json ? json_text(json_of(all, !e.from_log), 2) + "\n"
+                       : table_of(all, !e.from_log));
   return 0;
 }
 

@@ -3,8 +3,7 @@
 // ckpt-top: shows the state of ckptd, refreshed in a terminal, or once, or as JSON.
 #include <unistd.h>
 
-#include <iostream>
-
+#include "common/base/print.h"
 #include "common/managed/messages.h"
 #include "tools/command_line.h"
 #include "tools/json_text.h"
@@ -61,7 +60,7 @@ Result<int> run(const Options &o) {
     return 0;
   }
   CKPT_TRY(json status, manager_status(socket.get()));
-  std::cout << (o.as_json ? json_text(status, 2) + "\n" : status_table(status, table_options(o)));
+  print_text(o.as_json ? json_text(status, 2) + "\n" : status_table(status, table_options(o)));
   return 0;
 }
 

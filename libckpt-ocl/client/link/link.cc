@@ -259,7 +259,9 @@ bool Link::check_alive() {
 
 void Link::fail_pending() {
   if (!usable_.exchange(false)) return;
-  log::error("the OpenCL proxy has ended; every OpenCL call of this program fails from now on");
+  log::error(
+      "the OpenCL proxy has ended; OpenCL calls of this program fail until it has devices "
+      "again");
   std::unordered_map<u64, Ref<Event>> lost;
   {
     std::lock_guard lock(drain_mutex_);

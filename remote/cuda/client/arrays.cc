@@ -29,7 +29,9 @@ CUresult check_format(const CUDA_ARRAY3D_DESCRIPTOR &d) {
 CUresult make_object(Op op, u64 number, u64 owner, Writer arguments) {
   Bytes reply;
   if (CUresult e = ask(op, arguments, &reply); e != CUDA_SUCCESS) return e;
-  if (Reader(reply).get<u64>() != number) return link().malformed();
+  u64 made = 0;
+  if (CUresult e = read_reply(reply, made); e != CUDA_SUCCESS) return e;
+  if (made != number) return link().malformed();
   ledger().add(number, owner, {cuda::number(op), current_context(), arguments.take()});
   return CUDA_SUCCESS;
 }

@@ -43,6 +43,14 @@ inline CUresult ask(Op op, const Writer &arguments, Bytes *results = nullptr) {
   return ask(op, current_context(), arguments, results);
 }
 
+// A reply that is one value; anything else ends the connection.
+template <class T>
+CUresult read_reply(const Bytes &reply, T &out) {
+  Reader r(reply);
+  out = r.get<T>();
+  return r.done() ? CUDA_SUCCESS : link().malformed();
+}
+
 // Why a call of ours has failed: what was to be done, or that the connection is lost.
 Failure device_failure(std::string what, CUresult e);
 
@@ -138,6 +146,18 @@ Site site_of(A... a) {
   }
 }
 
+// Whether the server may have answered so: the object has the number that was chosen for it, or it
+// is one that the program has already (cuModuleGetFunction a second time), or there is none.
+template <class T>
+bool may_be_made(T v, u64 chosen) {
+  if constexpr (MadeOut<T>) {
+    if (!v || number_of(*v) == 0 || number_of(*v) == chosen) return true;
+    u64 number = number_of(*v);
+    return kind_of(number) == kKindOf<std::remove_pointer_t<T>> && ledger().lives(number);
+  }
+  return true;
+}
+
 // The number of an object that is to be made; and of the one that was.
 template <class T>
 u64 number_to_make(T v) {
@@ -161,16 +181,19 @@ struct Asked<Number, CUresult (*)(A...)> {
   }
 
  private:
-  static CUresult call_here(A... a) {
+  static CUresult call_here(A... a) { return call_for(std::index_sequence_for<A...>{}, a...); }
+  template <size_t... I>
+  static CUresult call_for(std::index_sequence<I...> all, A... a) {
     Writer w;
-    (put_argument(w, a, number_to_make(a)), ...);
+    [[maybe_unused]] const std::array<u64, sizeof...(A)> chosen{number_to_make(a)...};
+    (put_argument(w, a, chosen[I]), ...);
     Bytes results;
     Site site = site_of<Number>(a...);
     CUresult e = note_error(link().ask(Number, site, {w.bytes()}, &results));
     if (e != CUDA_SUCCESS) return e;
     Reader r(results);
-    take_results(r, std::tuple<A...>(a...), std::index_sequence_for<A...>{});
-    if (!r.done()) return link().malformed();
+    take_results(r, std::tuple<A...>(a...), all);
+    if (!r.done() || !(may_be_made(a, chosen[I]) && ...)) return link().malformed();
     if constexpr ((MadeOut<A> || ...)) add_to_ledger(site, a...);
     return e;
   }

@@ -53,7 +53,9 @@ CUresult load_parts(const std::shared_ptr<const LoadedCode> &code, const Wanted 
   CUresult e = note_error(link().ask(number(Op::Load), site, {arguments}, &reply));
   Reader r(reply);
   if (e == CUDA_SUCCESS && r.get<u64>() != wanted.number) return link().malformed();
-  if (JitAnswer said; get(r, said)) write_answer(wanted.outputs, said);
+  JitAnswer said;
+  if (get(r, said)) write_answer(wanted.outputs, said);
+  if (e == CUDA_SUCCESS && !r.done()) return link().malformed();
   if (e != CUDA_SUCCESS && library && link().is_split()) unload_where_it_is(wanted.number);
   if (e != CUDA_SUCCESS) return e;
   ledger().add(wanted.number, library ? 0 : site.context,
@@ -62,9 +64,10 @@ CUresult load_parts(const std::shared_ptr<const LoadedCode> &code, const Wanted 
 }
 
 // With the variables on this device, if it is a library.
-Result<> load_on(CUdevice device, const fatbin::Image &image, const FixedVariables &variables,
-                 const Wanted &wanted, const std::string &why_left) {
-  CKPT_TRY(FixedCode fixed, place_code(variables, wanted.number, device));
+Result<> load_on(CUdevice device, u64 home, const fatbin::Image &image,
+                 const FixedVariables &variables, const Wanted &wanted,
+                 const std::string &why_left) {
+  CKPT_TRY(FixedCode fixed, place_code(variables, wanted.number, device, home));
   std::vector<CodePart> parts;
   for (const Bytes &part : fixed.parts) {
     if (!fits_a_message(part.size())) break;
@@ -87,10 +90,17 @@ Result<CUdevice> versions_of(const FixedVariables &variables, u64 number) {
   int devices = 0;
   if (kind_of(number) != Kind::Library || variables.bytes() == 0) return 1;
   if (entry_cuDeviceGetCount(&devices) != CUDA_SUCCESS) return fail("there is no device");
-  // They exist once for all devices.
-  if (devices > 1 && variables.managed_begin() < variables.bytes())
-    return fail("it has managed variables, and the program sees several devices");
-  return devices;
+  return std::max(devices, 1);
+}
+
+// The devices in the order in which their versions are loaded. Managed variables exist once for all
+// devices: the first one has them, which is the device that the program uses now.
+std::vector<CUdevice> in_order(CUdevice devices) {
+  CUdevice home = ledger().device_of(current_context()).value_or(0);
+  std::vector<CUdevice> all{home < devices ? home : 0};
+  for (CUdevice d = 0; d < devices; d++)
+    if (d != all[0]) all.push_back(d);
+  return all;
 }
 
 // Loads the code from its PTX, with its variables in the arena, and handles looked up. An error
@@ -98,17 +108,19 @@ Result<CUdevice> versions_of(const FixedVariables &variables, u64 number) {
 Result<> load_rewritten(const fatbin::Image &image, const FixedVariables &variables,
                         const Wanted &wanted, const std::string &why_left) {
   CKPT_TRY(CUdevice devices, versions_of(variables, wanted.number));
-  std::vector<u64> loaded;
-  for (CUdevice device = 0; device < devices; device++) {
+  bool managed = devices > 1 && variables.managed_begin() < variables.bytes();
+  std::vector<u64> versions(static_cast<size_t>(devices)), loaded;
+  for (CUdevice device : in_order(devices)) {
     Wanted version = wanted;
     if (device > 0) version.number = ledger().new_number(Kind::Library);
-    if (Result<> r = load_on(device, image, variables, version, why_left); !r) {
+    u64 home = managed && !loaded.empty() ? loaded[0] : 0;
+    if (Result<> r = load_on(device, home, image, variables, version, why_left); !r) {
       for (u64 number : loaded) (void)ask_cuLibraryUnload(reinterpret_cast<CUlibrary>(number));
       return r;
     }
-    loaded.push_back(version.number);
+    loaded.push_back(versions[static_cast<size_t>(device)] = version.number);
   }
-  if (devices > 1) add_versions(wanted.number, std::move(loaded));
+  if (devices > 1) add_versions(wanted.number, std::move(versions));
   return {};
 }
 
@@ -227,6 +239,7 @@ CUresult variable(u64 owner, const char *name, CUdeviceptr *out, size_t *bytes) 
   if (e != CUDA_SUCCESS) return e;
   Reader r(reply);
   u64 p = r.get<u64>(), n = r.get<u64>();
+  if (!r.done() || p == 0 || !lies_within(p, n, ~u64{0})) return link().malformed();
   memory().add_placed(p, n, current_context(), owner, Sharing::None);
   if (out) *out = p;
   if (bytes) *bytes = n;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/protocol.h"
+#include "common/base/fields.h"
 #include "common/ipc/unix_socket.h"
 #include "remote/cuda/client/link.h"
 
@@ -43,7 +44,7 @@ Writer with_version() {
 std::optional<OwnDriver::Offer> offer_in(const Message &answer) {
   Reader r = answer.reader();
   OwnDriver::Offer offer{std::string(r.str()), {}};
-  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) offer.devices.emplace_back(r.str());
+  offer.devices = read_texts(r);
   return r.done() && offer.path.starts_with('/') ? std::optional(offer) : std::nullopt;
 }
 
@@ -113,8 +114,7 @@ Result<std::vector<std::string>> chosen_devices(const std::string &session) {
   CKPT_TRY(Message answer,
            ask_keeper(socket, session, Type::ChosenWanted, with_version().str("cuda")));
   Reader r = answer.reader();
-  std::vector<std::string> all;
-  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) all.emplace_back(r.str());
+  std::vector<std::string> all = read_texts(r);
   if (!r.done()) return fail("the session keeper sent a malformed list of devices");
   return all;
 }
@@ -163,8 +163,9 @@ Result<> Link::abandon(const std::string &session) {
 void Link::close() {
   if (!connected_) return;
   {
-    std::lock_guard lock(mutex_);
+    std::scoped_lock lock(mutex_, why_mutex_);
     closing_ = true;
+    in_use_ = false;
   }
   connection_->stream().shut_down();
   stop_receiving();

@@ -130,7 +130,9 @@ Result<> wait_for_writes() {
   for (const Ledger::Object &c : ledger().objects(Kind::Context)) {
     Bytes reply;
     CUresult e = link().ask(number(Op::Idle), c.number, {}, &reply);
-    if (e == CUDA_SUCCESS) e = static_cast<CUresult>(Reader(reply).get<i32>());
+    i32 late = 0;
+    if (e == CUDA_SUCCESS) e = read_reply(reply, late);
+    if (e == CUDA_SUCCESS) e = static_cast<CUresult>(late);
     if (e != CUDA_SUCCESS) return device_failure("cannot write device memory", e);
   }
   return {};

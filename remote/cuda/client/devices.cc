@@ -70,6 +70,16 @@ bool is_lacking(CUdevice_attribute a) {
   }
 }
 
+// More than any node has: lists of the program, and of ours, are as long.
+constexpr int kMaxDevices = 1024;
+
+CUresult ask_for_count(int &count) {
+  if (CUresult e = ask_cuDeviceGetCount(&count); e != CUDA_SUCCESS) return e;
+  if (count >= 0 && count <= kMaxDevices) return CUDA_SUCCESS;
+  count = 0;
+  return link().malformed();
+}
+
 }  // namespace
 
 void forget_what_devices_said() {
@@ -107,7 +117,7 @@ CUresult entry_cuDeviceGetCount(int *count) {
   Known &known = what_is_known();
   std::lock_guard lock(known.mutex);
   if (known.devices == 0)
-    if (CUresult e = ask_cuDeviceGetCount(&known.devices); e != CUDA_SUCCESS) return e;
+    if (CUresult e = ask_for_count(known.devices); e != CUDA_SUCCESS) return e;
   if (known.first_devices == 0) known.first_devices = known.devices;
   *count = std::min(known.devices, known.first_devices);
   return CUDA_SUCCESS;
@@ -141,8 +151,7 @@ CUresult entry_cuDeviceGetByPCIBusId(CUdevice *out, const char *id) {
     put_argument(w, id, 0);
     if (link().ask(line_cuDeviceGetByPCIBusId, {by, 0}, {w.bytes()}, &reply) != CUDA_SUCCESS)
       continue;
-    Reader r(reply);
-    take_result(r, out);
+    if (CUresult e = read_reply(reply, *out); e != CUDA_SUCCESS) return e;
     if (*out >= 0) return CUDA_SUCCESS;
   }
   return CUDA_ERROR_INVALID_DEVICE;

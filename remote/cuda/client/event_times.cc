@@ -25,7 +25,8 @@ CUresult elapsed(u64 context, u64 from, u64 to, double &out) {
   w.put(u8{1}).put(from).put(to);
   CUresult e = link().ask(line_cuEventElapsedTime, context, {w.bytes()}, &reply);
   float ms = 0;
-  if (e == CUDA_SUCCESS && reply.size() == sizeof ms) std::memcpy(&ms, reply.data(), sizeof ms);
+  if (e == CUDA_SUCCESS && reply.size() != sizeof ms) e = link().malformed();
+  if (e == CUDA_SUCCESS) std::memcpy(&ms, reply.data(), sizeof ms);
   out = static_cast<double>(ms);
   return e;
 }

@@ -11,60 +11,12 @@
 
 #include "common/base/fnv.h"
 #include "remote/cuda/client/graphs/capture.h"
+#include "remote/cuda/client/kernel_parameters.h"
 #include "remote/cuda/client/native.h"
 #include "remote/cuda/client/placed_code.h"
 #include "remote/cuda/client/shared_memory.h"
 
 namespace ckpt::remote::cuda {
-
-CUresult layout_of(u64 function, const ParameterLayout *&out) {
-  static std::mutex mutex;
-  static auto *const kKnown = new std::unordered_map<u64, ParameterLayout>;
-  std::lock_guard lock(mutex);
-  auto found = kKnown->find(function);
-  if (found == kKnown->end()) {
-    Bytes reply;
-    Writer w;
-    CUresult e = ask(Op::Parameters, site_of_handle(function), w.put(function), &reply);
-    if (e != CUDA_SUCCESS) return e;
-    Reader r(reply);
-    ParameterLayout layout{{}, r.get<u8>() != 0};
-    for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) {
-      u64 offset = r.get<u64>();
-      layout.places.push_back({offset, r.get<u64>()});
-    }
-    if (!r.done()) return link().malformed();
-    found = kKnown->emplace(function, std::move(layout)).first;
-  }
-  out = &found->second;  // never erased, as numbers are not used again
-  return CUDA_SUCCESS;
-}
-
-CUresult pack(u64 function, void **parameters, void **extra, Bytes &out) {
-  if (extra) {
-    const void *buffer = nullptr;
-    size_t bytes = 0;
-    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
-      if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = extra[1];
-      if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<size_t *>(extra[1]);
-    }
-    if (bytes > 0 && !buffer) return CUDA_ERROR_INVALID_VALUE;
-    ByteView all = view(buffer, bytes);
-    out.assign(all.begin(), all.end());
-  }
-  const ParameterLayout *layout = nullptr;
-  if (CUresult e = layout_of(function, layout); e != CUDA_SUCCESS) return e;
-  const std::vector<ParameterPlace> &places = layout->places;
-  for (const ParameterPlace &p : places) {
-    if (extra && p.offset + p.bytes > out.size()) return CUDA_ERROR_INVALID_VALUE;
-    out.resize(std::max<u64>(out.size(), p.offset + p.bytes));
-  }
-  if (extra || places.empty()) return CUDA_SUCCESS;
-  if (!parameters) return CUDA_ERROR_INVALID_VALUE;
-  for (size_t i = 0; i < places.size(); i++)
-    std::memcpy(out.data() + places[i].offset, parameters[i], places[i].bytes);
-  return CUDA_SUCCESS;
-}
 
 namespace {
 
@@ -74,9 +26,31 @@ bool is_carried(CUlaunchAttributeID id) {
          id == CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;
 }
 
+// By cuda.h the driver may ignore these. Programmatic serialisation lets a kernel begin before the
+// one in front of it has ended; without it the kernel's wait for that one finds it ended.
 bool is_hint(CUlaunchAttributeID id) {
-  return id == CU_LAUNCH_ATTRIBUTE_IGNORE || id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
-         id == CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+  switch (id) {
+    case CU_LAUNCH_ATTRIBUTE_IGNORE:
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: return true;
+    default: return false;
+  }
+}
+
+// The event of a launch: nullptr if the attribute is none. Both kinds may complete as late as the
+// kernel does (cuda.h, CUlaunchAttributeID), so the event is recorded behind the launch.
+CUevent event_in(const CUlaunchAttribute &a, unsigned &flags) {
+  if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT) {
+    flags = static_cast<unsigned>(a.value.programmaticEvent.flags);
+    return a.value.programmaticEvent.event;
+  }
+  if (a.id != CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) return nullptr;
+  flags = static_cast<unsigned>(a.value.launchCompletionEvent.flags);
+  return a.value.launchCompletionEvent.event;
 }
 
 // {attributes}, of which those that are only hints are left out.
@@ -101,12 +75,10 @@ u64 shape_of(const CUlaunchConfig &c, u64 function) {
 
 }  // namespace
 
-CUresult check_attributes(const CUlaunchAttribute *attributes, size_t n) {
-  for (const CUlaunchAttribute &a : std::span(attributes, n))
-    if (!is_carried(a.id) && !is_hint(a.id))
-      return refuse("cuLaunchKernelEx with this attribute",
-                    "events and orders inside of a launch are not carried to other nodes");
-  return CUDA_SUCCESS;
+CUresult check_attribute(const CUlaunchAttribute &a) {
+  if (is_carried(a.id) || is_hint(a.id)) return CUDA_SUCCESS;
+  return refuse(fmt::format("a launch with attribute {}", static_cast<int>(a.id)).c_str(),
+                "it is not carried to other nodes");
 }
 
 void note_attribute_set(CUfunction_attribute what) {
@@ -147,16 +119,38 @@ CUresult launch_here(Native &native, const CUlaunchConfig &c, CUfunction f, void
   return note_error(native.launch(current_context(), c, number_of(here(f)), parameters, extra));
 }
 
-CUresult launch(const CUlaunchConfig &c, CUfunction f, void **parameters, void **extra) {
+CUresult check_launch(const CUlaunchConfig &c, CUfunction f) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
-  if (CUresult e = check_attributes(c.attrs, c.numAttrs); e != CUDA_SUCCESS) return e;
+  unsigned flags = 0;
+  for (const CUlaunchAttribute &a : std::span(c.attrs, c.numAttrs))
+    if (CUresult e = event_in(a, flags) ? CUDA_SUCCESS : check_attribute(a); e != CUDA_SUCCESS)
+      return e;
+  return CUDA_SUCCESS;
+}
+
+CUresult record_events(const CUlaunchConfig &c) {
+  unsigned flags = 0;
+  for (const CUlaunchAttribute &a : std::span(c.attrs, c.numAttrs))
+    if (CUevent event = event_in(a, flags))
+      if (CUresult e = entry_cuEventRecordWithFlags(event, c.hStream, flags); e != CUDA_SUCCESS)
+        return e;
+  return CUDA_SUCCESS;
+}
+
+CUresult launch_alone(const CUlaunchConfig &c, CUfunction f, void **parameters, void **extra) {
   if (is_capturing(c.hStream)) return capture_launch(c, f, parameters, extra);
   if (Native *native = link().native_at(current_context()))
     return launch_here(*native, c, f, parameters, extra);
   Bytes packed;
   if (CUresult e = pack(number_of(f), parameters, extra, packed); e != CUDA_SUCCESS) return e;
   return launch_packed(c, f, packed);
+}
+
+CUresult launch(const CUlaunchConfig &c, CUfunction f, void **parameters, void **extra) {
+  if (CUresult e = check_launch(c, f); e != CUDA_SUCCESS) return e;
+  CUresult e = launch_alone(c, f, parameters, extra);
+  return e == CUDA_SUCCESS ? record_events(c) : e;
 }
 
 }  // namespace

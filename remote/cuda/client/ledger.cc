@@ -85,6 +85,14 @@ u64 Ledger::owner_of(u64 number) const {
   return found == objects_.end() ? 0 : found->second.owner;
 }
 
+std::shared_ptr<const LoadedCode> Ledger::code_of(u64 number) const {
+  std::lock_guard lock(mutex_);
+  for (auto found = objects_.find(number); found != objects_.end();
+       found = objects_.find(found->second.owner))
+    if (found->second.code) return found->second.code;
+  return nullptr;
+}
+
 std::optional<u64> Ledger::context_of(u64 number) const {
   std::lock_guard lock(mutex_);
   auto found = objects_.find(number);

@@ -58,6 +58,8 @@ class Ledger {
   bool lives(u64 number) const;
   // The object that it ends with; 0: none, or it does not live.
   u64 owner_of(u64 number) const;
+  // The code that it was found in, or that it is; null: there is none.
+  std::shared_ptr<const LoadedCode> code_of(u64 number) const;
   // The context that was current when it was made; no value: it does not live.
   std::optional<u64> context_of(u64 number) const;
 

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "remote/cuda/client/ledger.h"
 #include "remote/cuda/client/native.h"
 #include "remote/cuda/client/own_thread.h"
+#include "remote/error_body.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -35,6 +37,12 @@ struct ThisLane {
 u32 lane() {
   thread_local ThisLane lane;
   return lane.number;
+}
+
+// What programs get is a value of the enumeration, whatever the server says.
+CUresult result_of(i32 status) {
+  return status >= 0 && status <= CUDA_ERROR_UNKNOWN ? static_cast<CUresult>(status)
+                                                     : CUDA_ERROR_UNKNOWN;
 }
 
 }  // namespace
@@ -83,6 +91,10 @@ void Link::use_own_driver(DeviceNumbers devices) {
 }
 
 void Link::leave_own_driver() {
+  {
+    std::lock_guard lock(why_mutex_);
+    in_use_ = false;
+  }
   split({});
   native_ = nullptr;
   own_.reset();
@@ -266,14 +278,16 @@ Result<> Link::take(const Connection::Received &frame) {
   Reader r(frame.body);
   if (frame.type == Frame::Output) {
     FILE *stream = r.get<u8>() == 2 ? stderr : stdout;
-    std::fwrite(frame.body.data() + 1, 1, r.left(), stream);
+    ByteView said = r.raw(r.left());
+    if (!said.empty()) std::fwrite(said.data(), 1, said.size(), stream);
     return {};
   }
   if (frame.type == Frame::CudaHost) {
-    host_calls_.push_back(r.get<u64>());
+    note_host_call(r.get<u64>());
     return {};
   }
-  if (frame.type == Frame::Refused || frame.type == Frame::Ended) return fail("{}", r.str());
+  if (frame.type == Frame::Refused) return Failure(read_error(r));
+  if (frame.type == Frame::Ended) return fail("{}", r.str());
   u32 lane = r.get<u32>();
   i32 status = r.get<i32>();
   auto found = waiting_.find(lane);
@@ -282,11 +296,17 @@ Result<> Link::take(const Connection::Received &frame) {
   ByteView bytes = r.raw(r.left());
   if (frame.type == Frame::CudaData) return take_data(w, bytes);
   if (frame.type != Frame::CudaReply) return fail("it sent a frame of another protocol");
-  w.status = static_cast<CUresult>(status);
+  w.status = result_of(status);
   if (w.status == CUDA_SUCCESS && !w.data.empty()) return fail("it sent too few bytes");
   if (w.results) w.results->assign(bytes.begin(), bytes.end());
   w.done = true;
   return {};
+}
+
+// One that nothing waits for, or that comes twice, is dropped: a server cannot make the list long.
+void Link::note_host_call(u64 token) {
+  if (host_functions_.contains(token) && std::ranges::find(host_calls_, token) == host_calls_.end())
+    host_calls_.push_back(token);
 }
 
 Result<> Link::take_data(Waiting &w, ByteView bytes) {

@@ -119,6 +119,7 @@ class Link {
   // The context that goes along with a call.
   u64 context_at(const Site &site) const;
   Result<> take_data(Waiting &w, ByteView bytes);
+  void note_host_call(u64 token);
   void begin(UniqueFd socket, const std::vector<CUdevice> &numbers);
   // From now on frames come through this socket, if it is valid.
   void set_socket(UniqueFd socket, const std::vector<CUdevice> &numbers = {});

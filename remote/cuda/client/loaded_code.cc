@@ -39,9 +39,8 @@ CodeNeeds read_needs(const fatbin::Summary &s) {
 
 }  // namespace
 
-const CodeNeeds &LoadedCode::needs() const {
-  std::lock_guard lock(mutex_);
-  if (needs_) return *needs_;
+void LoadedCode::read() const {
+  if (needs_) return;
   std::vector<const void *> pointers;
   for (const CodePart &p : parts_) pointers.push_back(p.bytes->data());
   Loadable code = make_loadable(form_, std::move(pointers));
@@ -51,7 +50,22 @@ const CodeNeeds &LoadedCode::needs() const {
   needs_ = s ? read_needs(*s) : CodeNeeds{};
   needs_->obstacle = s ? obstacle_in(*s, why_not_placed_, taken_function_)
                        : "its code cannot be read: " + (image ? s.error() : image.error()).what;
+  if (!s) return;
+  for (const auto &[name, k] : s->kernels)
+    if (!k.differs) parameters_[name] = k.kernel.parameters;
+}
+
+const CodeNeeds &LoadedCode::needs() const {
+  std::lock_guard lock(mutex_);
+  read();
   return *needs_;
+}
+
+const std::vector<fatbin::Parameter> *LoadedCode::parameters_of(const std::string &kernel) const {
+  std::lock_guard lock(mutex_);
+  read();
+  auto found = parameters_.find(kernel);
+  return found == parameters_.end() ? nullptr : &found->second;
 }
 
 CodePart keep_part(ByteView bytes) {

@@ -4,6 +4,7 @@
 // often they are loaded. And what it says of itself.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "fatbin/facts.h"
 #include "fatbin/image.h"
 
 namespace ckpt::remote::cuda {
@@ -45,13 +47,19 @@ class LoadedCode {
   const std::string &why_not_placed() const { return why_not_placed_; }
   // Read from the code the first time, which may take most of a second for large libraries.
   const CodeNeeds &needs() const;
+  // Of the kernel, as the code declares them; null: the code cannot be read, or its versions
+  // differ.
+  const std::vector<fatbin::Parameter> *parameters_of(const std::string &kernel) const;
 
  private:
   fatbin::Form form_;
   std::vector<CodePart> parts_;
   std::string why_not_placed_, taken_function_;
+  void read() const;  // with mutex_ held
+
   mutable std::mutex mutex_;
   mutable std::optional<CodeNeeds> needs_;
+  mutable std::map<std::string, std::vector<fatbin::Parameter>> parameters_;  // filled with needs_
 };
 
 // The bytes as a part; a copy that exists already is used again.

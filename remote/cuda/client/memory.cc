@@ -46,7 +46,7 @@ CUresult Memory::reserve_at(const Site &site, u64 base, u64 bytes, u64 &got) {
   w.put(base).put(bytes);
   // An error is none of a kernel: the program can go elsewhere.
   CUresult e = link().ask(number(Op::Arena), site, {w.bytes()}, &reply);
-  got = Reader(reply).get<u64>();
+  if (e == CUDA_SUCCESS) e = read_reply(reply, got);
   if (e == CUDA_SUCCESS && link().is_here(site)) own_driver().arena = {got, bytes};
   return e;
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "common/base/log.h"
 #include "remote/cuda/client/copies.h"
 #include "remote/cuda/client/handle_table.h"
 #include "remote/cuda/client/shared_memory.h"
@@ -13,7 +14,8 @@ namespace {
 
 struct PlacedCode {
   u64 base = 0, bytes = 0;
-  u64 managed_begin = 0;  // bytes: there is no managed variable
+  u64 managed_begin = 0;  // bytes: it has no managed variable
+  u64 home = 0;           // the version that has them instead
   u64 constant_bytes = 0;
   u64 context = 0;  // 0: a library that no context has used
   CUdevice device = 0;
@@ -67,6 +69,31 @@ Result<> allocate(PlacedCode &code, u64 owner) {
   return {};
 }
 
+u64 managed_base_of(u64 home) {
+  PlacedTable &t = placed_table();
+  std::lock_guard lock(t.mutex);
+  auto found = t.all.find(home);
+  return found == t.all.end() ? 0 : found->second.base + found->second.managed_begin;
+}
+
+// `code` names managed variables of `home`, and is about to be used. Only one device reaches them,
+// and only once they have their values.
+CUresult check_home(const std::map<u64, PlacedCode> &all, const PlacedCode &code) {
+  auto home = all.find(code.home);
+  if (code.home == 0 || home == all.end()) return CUDA_SUCCESS;
+  if (home->second.context == 0)
+    return refuse("code with managed variables on this device",
+                  fmt::format("device {} has them, and the program has no context there; set that "
+                              "device before the code is loaded, or let it load the code first",
+                              home->second.device)
+                      .c_str());
+  log::warn(
+      "the program's managed variables are on device {}: kernels on device {} do not reach "
+      "them",
+      home->second.device, code.device);
+  return CUDA_SUCCESS;
+}
+
 Result<HandleRange> handles_of(const FixedVariables &variables) {
   HandleRange handles;
   if (!variables.uses_textures() || !handles_are_cells()) return handles;
@@ -77,16 +104,21 @@ Result<HandleRange> handles_of(const FixedVariables &variables) {
 
 }  // namespace
 
-Result<FixedCode> place_code(const FixedVariables &variables, u64 owner, CUdevice device) {
-  PlacedCode code{
-      .constant_bytes = variables.constant_bytes(), .device = device, .places = variables.places()};
-  code.bytes = variables.bytes();
+Result<FixedCode> place_code(const FixedVariables &variables, u64 owner, CUdevice device,
+                             u64 home) {
+  PlacedCode code{.home = home,
+                  .constant_bytes = variables.constant_bytes(),
+                  .device = device,
+                  .places = variables.places()};
   code.managed_begin = variables.managed_begin();
+  code.bytes = home ? code.managed_begin : variables.bytes();
   CKPT_TRY(HandleRange handles, handles_of(variables));
   CKPT_CHECK(allocate(code, owner));
-  Result<FixedCode> fixed = variables.at(code.base, handles);
-  if (fixed && code.bytes > 0) {
+  u64 managed = home ? managed_base_of(home) : code.base + code.managed_begin;
+  Result<FixedCode> fixed = variables.at({code.base, managed}, handles);
+  if (fixed && (code.bytes > 0 || home)) {
     code.initial = std::move(fixed->initial);
+    if (home) std::erase_if(code.initial, [&](auto &v) { return v.first >= code.managed_begin; });
     PlacedTable &t = placed_table();
     std::lock_guard lock(t.mutex);
     t.all[owner] = std::move(code);
@@ -122,6 +154,8 @@ std::optional<PlacedVariable> placed_variable(u64 owner, std::string_view name) 
   if (code == t.all.end()) return {};
   auto place = code->second.places.find(name);
   if (place == code->second.places.end()) return {};
+  if (place->second.managed && code->second.home != 0) code = t.all.find(code->second.home);
+  if (code == t.all.end()) return {};
   return PlacedVariable{code->second.base + place->second.offset, place->second.bytes,
                         code->second.context, place->second.managed};
 }
@@ -147,6 +181,7 @@ CUresult initialise_placed_variables() {
       all = false;
       continue;
     }
+    if (CUresult e = check_home(t.all, code); e != CUDA_SUCCESS) return e;
     if (code.context == 0) memory().set_context_of_code(owner, code.context = current_context());
     if (CUresult e = write_initial_values(code); e != CUDA_SUCCESS) return e;
     code.initialised = true;

@@ -16,7 +16,10 @@ Result<> wait_for_context(u64 context) {
   Bytes reply;
   CUresult e = link().ask(number(Op::Idle), context, {}, &reply);
   if (note_error(e) != CUDA_SUCCESS) return device_failure("the device reports", e);
-  if (i32 late = Reader(reply).get<i32>(); late != CUDA_SUCCESS)
+  i32 late = 0;
+  if (e = read_reply(reply, late); e != CUDA_SUCCESS)
+    return device_failure("its server is lost", e);
+  if (late != CUDA_SUCCESS)
     return fail_with_hint(
         fmt::format("CUDA error {} of an earlier call is not reported to the program yet", late),
         "try again after its next synchronising call");

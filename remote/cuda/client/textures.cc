@@ -60,7 +60,9 @@ CUresult make_with_cell(const WantedTexture &wanted, u64 cell) {
   wanted.put(w.put(cell));
   Bytes reply;
   CUresult e = ask(Op::MakeTextureAt, w, &reply);
-  if (e == CUDA_SUCCESS && Reader(reply).get<u64>() != cell) e = link().malformed();
+  u64 made = 0;
+  if (e == CUDA_SUCCESS) e = read_reply(reply, made);
+  if (e == CUDA_SUCCESS && made != cell) e = link().malformed();
   if (e != CUDA_SUCCESS) return give_cell(cell), e;
   u64 context = current_context();
   ledger().add(cell, context, {number(Op::MakeTextureAt), context, w.take()});
@@ -72,7 +74,7 @@ CUresult make_with_drivers_handle(const WantedTexture &wanted, u64 &handle) {
   wanted.put(w);
   Bytes reply;
   CUresult e = ask(Op::MakeTexture, w, &reply);
-  if (e == CUDA_SUCCESS) handle = Reader(reply).get<u64>();
+  if (e == CUDA_SUCCESS) e = read_reply(reply, handle);
   if (e != CUDA_SUCCESS || !is_cell(handle)) return e;
   (void)ask(Op::EndTexture, Writer().put(u8{wanted.surface}).put(handle));
   return refuse("a texture object", "the driver's handle is an address of the handle table");

@@ -180,14 +180,19 @@ bool FixedVariables::is_changed(const Unit &unit) const {
   return std::ranges::any_of(unit.versions, changes) || std::ranges::any_of(unit.cubins, uncovered);
 }
 
-Result<FixedCode> FixedVariables::at(u64 base, HandleRange handles) const {
+u64 FixedVariables::address(const Place &place, Bases bases) const {
+  return place.managed ? bases.managed + (place.offset - managed_begin_)
+                       : bases.plain + place.offset;
+}
+
+Result<FixedCode> FixedVariables::at(Bases bases, HandleRange handles) const {
   FixedCode code;
   std::map<u64, Bytes> initial;
   for (const Unit &unit : units_) {
-    for (const Version &version : unit.versions) CKPT_CHECK(add_initial(version, base, initial));
+    for (const Version &version : unit.versions) CKPT_CHECK(add_initial(version, bases, initial));
     Bytes part(unit.bytes.begin(), unit.bytes.end());
     if (is_changed(unit)) {
-      CKPT_TRY(part, rewritten(unit, base, handles));
+      CKPT_TRY(part, rewritten(unit, bases, handles));
     }
     code.parts.push_back(std::move(part));
   }
@@ -196,12 +201,12 @@ Result<FixedCode> FixedVariables::at(u64 base, HandleRange handles) const {
   return code;
 }
 
-Result<> FixedVariables::add_initial(const Version &version, u64 base,
+Result<> FixedVariables::add_initial(const Version &version, Bases bases,
                                      std::map<u64, Bytes> &all) const {
   AddressOf address_of = [&](std::string_view name) -> std::optional<u64> {
     auto placed = places_.find(name);
     if (placed == places_.end()) return {};
-    return base + placed->second.offset;
+    return address(placed->second, bases);
   };
   for (const DeclaredVariable &v : version.module.variables) {
     if (v.imported || !is_placed(v)) continue;
@@ -213,19 +218,19 @@ Result<> FixedVariables::add_initial(const Version &version, u64 base,
   return {};
 }
 
-Result<std::string> FixedVariables::rewritten(const Version &version, u64 base,
+Result<std::string> FixedVariables::rewritten(const Version &version, Bases bases,
                                               HandleRange handles) const {
   std::unordered_map<std::string_view, u64> addresses;
   for (const DeclaredVariable &v : version.module.variables)
-    if (is_placed(v)) addresses[v.name] = base + places_.find(v.name)->second.offset;
+    if (is_placed(v)) addresses[v.name] = address(places_.find(v.name)->second, bases);
   return with_addresses(version.text(), version.module, addresses, constants_, handles);
 }
 
 // A container with the PTX alone, not compressed; or the text.
-Result<Bytes> FixedVariables::rewritten(const Unit &unit, u64 base, HandleRange handles) const {
+Result<Bytes> FixedVariables::rewritten(const Unit &unit, Bases bases, HandleRange handles) const {
   Bytes entries;
   for (const Version &version : unit.versions) {
-    CKPT_TRY(std::string text, rewritten(version, base, handles));
+    CKPT_TRY(std::string text, rewritten(version, bases, handles));
     if (!in_containers_) return Bytes(view(text).begin(), view(text).end());
     const fatbin::Entry &e = *version.entry;
     ByteView header = view(reinterpret_cast<const void *>(e.header_at), e.at - e.header_at);

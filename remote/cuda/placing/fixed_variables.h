@@ -29,6 +29,11 @@ class FixedVariables {
     u64 offset, bytes;
     bool managed = false;
   };
+  // Where the variables lie. Managed ones may lie apart from the others: they exist once for all
+  // devices.
+  struct Bases {
+    u64 plain = 0, managed = 0;
+  };
   // Managed variables begin at a multiple of this, behind all others.
   static constexpr u64 kPartBytes = 2u << 20;
 
@@ -51,8 +56,12 @@ class FixedVariables {
   bool covers_cubins() const;
   // No variable is placed.
   void leave_all();
+  u64 address(const Place &place, Bases bases) const;
   // Code without cubins, but for those of units that stay as they are.
-  Result<FixedCode> at(u64 base, HandleRange handles) const;
+  Result<FixedCode> at(Bases bases, HandleRange handles) const;
+  Result<FixedCode> at(u64 base, HandleRange handles) const {
+    return at(Bases{base, base + managed_begin_}, handles);
+  }
 
  private:
   // One text of PTX.
@@ -82,9 +91,9 @@ class FixedVariables {
   bool is_placed(const DeclaredVariable &v) const;
   bool is_changed(const Unit &unit) const;
   bool has_ptx_for(const fatbin::Entry &cubin, const Unit &unit) const;
-  Result<Bytes> rewritten(const Unit &unit, u64 base, HandleRange handles) const;
-  Result<std::string> rewritten(const Version &version, u64 base, HandleRange handles) const;
-  Result<> add_initial(const Version &version, u64 base, std::map<u64, Bytes> &all) const;
+  Result<Bytes> rewritten(const Unit &unit, Bases bases, HandleRange handles) const;
+  Result<std::string> rewritten(const Version &version, Bases bases, HandleRange handles) const;
+  Result<> add_initial(const Version &version, Bases bases, std::map<u64, Bytes> &all) const;
 
   std::vector<Unit> units_;
   bool in_containers_ = false;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/base/fields.h"
 #include "common/base/log.h"
 #include "remote/cuda/server/jit_call.h"
 #include "remote/cuda/server/ops.h"
@@ -39,9 +40,9 @@ CUresult op_load(Call &c) {
   u64 number = c.in.get<u64>();
   bool library = kind_of(number) == Kind::Library;
   u8 form = c.in.get<u8>();
-  u32 n = c.in.get<u32>();
+  u32 n = read_count(c.in, sizeof(u64), kMaxParts);
   if (!library && kind_of(number) != Kind::Module) return c.reject();
-  if (!is_form(form) || n > kMaxParts) return c.reject();
+  if (!is_form(form) || !c.in.ok()) return c.reject();
   std::vector<u64> parts(n);
   for (u64 &part : parts) part = c.in.get<u64>();
   JitOptions options;

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "common/base/fields.h"
 #include "remote/cuda/server/ops.h"
 
 namespace ckpt::remote::cuda {
@@ -34,7 +35,7 @@ CUresult lay_out(Call &c, u64 function, ByteView bytes, std::vector<std::max_ali
   room.resize(bytes.size() / sizeof(std::max_align_t) + 1);
   if (!bytes.empty()) std::memcpy(room.data(), bytes.data(), bytes.size());
   for (const Place &p : layout->parameters) {
-    if (p.offset > bytes.size() || p.bytes > bytes.size() - p.offset) return c.reject();
+    if (!lies_within(p.offset, p.bytes, bytes.size())) return c.reject();
     out.push_back(reinterpret_cast<std::byte *>(room.data()) + p.offset);
   }
   return CUDA_SUCCESS;

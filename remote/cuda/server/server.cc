@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/server/server.h"
 
+#include "common/base/fields.h"
 #include "common/base/shortage.h"
 
 namespace ckpt::remote::cuda {
@@ -57,7 +58,7 @@ Result<> Server::hand_over(ByteView body) {
 Result<> Server::take_devices(ByteView arguments) {
   Reader r(arguments);
   std::vector<CUdevice> real;
-  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) real.push_back(r.get<i32>());
+  for (u32 n = read_count(r, sizeof(i32)); n > 0; n--) real.push_back(r.get<i32>());
   if (!r.done() || real.empty() || !lanes_.empty() || devices.translates())
     return fail("the program sent a malformed list of its devices");
   devices = DeviceNumbers(std::move(real));

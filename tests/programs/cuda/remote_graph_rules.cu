@@ -207,10 +207,48 @@ static int measure(int kernels) {
   return 0;
 }
 
+// Only the first stream of a recording must live until its end. One that was not joined before it
+// was destroyed is found at the end, as one that lives.
+static void check_destroyed_streams() {
+  for (bool joined : {true, false}) {
+    int *p = new_ints(1);
+    cudaStream_t s = new_stream(), other = new_stream();
+    cudaEvent_t fork, join;
+    cudaGraph_t g = nullptr;
+    CUDA(cudaEventCreate(&fork));
+    CUDA(cudaEventCreate(&join));
+    CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    apply<<<1, kN, 0, s>>>(p, kN, 2, 1);
+    CUDA(cudaEventRecord(fork, s));
+    CUDA(cudaStreamWaitEvent(other, fork, 0));
+    apply<<<1, kN, 0, other>>>(p, kN, 5, 0);
+    CUDA(cudaEventRecord(join, other));
+    if (joined) CUDA(cudaStreamWaitEvent(s, join, 0));
+    CUDA(cudaStreamDestroy(other));
+    CUDA(cudaEventDestroy(fork));
+    CUDA(cudaEventDestroy(join));
+    apply<<<1, kN, 0, s>>>(p, kN, 1, 4);
+    cudaError_t e = cudaStreamEndCapture(s, &g);
+    CHECK(e == (joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined));
+    cudaGetLastError();
+    if (joined) {
+      cudaGraphExec_t x;
+      CUDA(cudaGraphInstantiate(&x, g, 0));
+      CUDA(cudaGraphLaunch(x, s));
+      CUDA(cudaStreamSynchronize(s));
+      CUDA(cudaGraphExecDestroy(x));
+      CUDA(cudaGraphDestroy(g));
+    }
+    CHECK(first_of(p) == (joined ? (1 * 2 + 1) * 5 + 4 : 1));
+    CUDA(cudaStreamDestroy(s));
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) return measure(std::atoi(argv[1]));
   CUDA(cudaFree(nullptr));
   check_invalidated_captures();
+  check_destroyed_streams();
   check_capture_to_a_graph();
   check_launches_in_two_streams();
   check_two_contexts();

@@ -52,6 +52,7 @@ class FakeParticipant : public Participant {
   Result<> load(Source &source) override;
   void resume() override {
     (void)step("resume");
+    if (on_resume) on_resume();
     gate_.open();
   }
   bool exclude(const void *handle) override { return handle == this; }
@@ -67,7 +68,7 @@ class FakeParticipant : public Participant {
   void write(const std::string &region, const std::string &contents);
   ImageId last_image{};  // of save()
   Memory at_last_save;
-  std::function<void()> on_quiesce, on_detach;
+  std::function<void()> on_quiesce, on_detach, on_resume;
 
  private:
   Result<> step(const std::string &verb);

@@ -124,6 +124,20 @@ TEST_CASE("a program whose driver cannot be locked continues") {
   CHECK(tool.hello() == State::Running);
 }
 
+TEST_CASE("a program that ends as soon as it runs again was resumed") {
+  Session session;
+  Subject subject(&session, [](App &app) {
+    app.two.on_resume = [] { ::_exit(0); };
+    run_with_zeros(app);
+  });
+  subject.expect({"ready"});
+  Tool tool = session.connect();
+  CHECK(Tool::type(suspend(tool, subject)) == Type::Suspended);
+  subject.expect(kSuspended);
+  CHECK(wake(tool, session) == Type::Ok);
+  CHECK(tool.hung_up());
+}
+
 TEST_CASE("a program that cannot be suspended continues") {
   Session session;
   Subject subject(&session, [](App &app) {

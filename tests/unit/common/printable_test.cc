@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "common/base/log.h"
+#include "common/base/print.h"
 
 using namespace ckpt;
 
@@ -35,4 +36,22 @@ TEST_CASE("a part of a file's name leads nowhere else") {
   CHECK(name_part("") == "_");
   CHECK(name_part("a\x1b[2J \xc3\xa4") == "a__2J___");
   CHECK(name_part(std::string(300, 'a')).size() == 64);
+}
+
+TEST_CASE(
+    "a text of several lines keeps its line feeds, and nothing else that controls a terminal") {
+  CHECK(printable_text("a\nb\x1b[m\n\nc\r\n") == "a\nb\\x1b[m\n\nc\\x0d\n");
+  CHECK(printable_text("") == "");
+}
+
+TEST_CASE("each string that is printed is made printable, our own text is not") {
+  FILE *out = std::tmpfile();
+  REQUIRE(out);
+  std::string name = "evil\x1b]0;x\x07\nckpt-run: error: forged";
+  print_to(out, "{:<4}{}\n{:.1f} {}\n", "ab", name, 1.25, std::string_view("\x9b"));
+  std::rewind(out);
+  char room[256];
+  size_t n = std::fread(room, 1, sizeof room, out);
+  std::fclose(out);
+  CHECK(std::string(room, n) == "ab  evil\\x1b]0;x\\x07\\x0ackpt-run: error: forged\n1.2 \\x9b\n");
 }

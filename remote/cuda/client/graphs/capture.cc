@@ -188,15 +188,19 @@ void forget_captured_event(CUevent event) {
   });
 }
 
-// Without its first stream a recording cannot be ended by the program.
+// Without its first stream a recording cannot be ended by the program. What another stream has
+// recorded stays: by CUDA, a stream may be destroyed once it was joined again, and the end of the
+// capture says whether it was.
 void forget_capturing_stream(CUstream stream) {
   if (!streams_capture.load(std::memory_order_relaxed)) return;
   (void)with_graphs([&](Live &all) {
     StreamKey key = recordings().key(number_of(stream));
     std::shared_ptr<Recording> r = recordings().of(key);
     if (!r) return CUDA_SUCCESS;
-    r->invalid = true;
-    if (r->origin == key) recordings().abandon(all, *r);
+    if (r->origin == key)
+      recordings().abandon(all, *r);
+    else
+      recordings().leave(key);
     return CUDA_SUCCESS;
   });
 }

@@ -184,7 +184,7 @@ CUresult entry_cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrI
   CUlaunchAttribute a{};
   a.id = id;
   a.value = *value;
-  if (CUresult e = check_attributes(&a, 1); e != CUDA_SUCCESS) return e;
+  if (CUresult e = check_attribute(a); e != CUDA_SUCCESS) return e;
   return with_graphs([&](Live &all) {
     Node *n = kernel_node(all, node);
     if (!n) return CUDA_ERROR_INVALID_VALUE;

@@ -71,6 +71,11 @@ void Recordings::join(const std::shared_ptr<Recording> &r, const StreamKey &s, u
   note_existence();
 }
 
+void Recordings::leave(const StreamKey &s) {
+  streams_.erase(s);
+  note_existence();
+}
+
 void Recordings::note_event(CUevent e, CapturedEvent what) {
   events_[e] = std::move(what);
   note_existence();

@@ -61,6 +61,8 @@ class Recordings {
 
   void join(const std::shared_ptr<Recording> &r, const StreamKey &s, u64 context,
             const std::vector<Edge> &last);
+  // The stream has ended; its part stays.
+  void leave(const StreamKey &s);
   void note_event(CUevent e, CapturedEvent what);
   void forget_event(CUevent e);
   // The streams work again; the graph stays.

@@ -2,7 +2,7 @@
 #include "remote/cuda/client/graphs/works.h"
 
 #include "remote/cuda/client/copies.h"
-#include "remote/cuda/client/launches.h"
+#include "remote/cuda/client/kernel_parameters.h"
 #include "remote/cuda/client/memory.h"
 
 namespace ckpt::remote::cuda {
@@ -11,7 +11,7 @@ namespace {
 CUresult note_places(KernelWork &k) {
   const ParameterLayout *layout = nullptr;
   if (CUresult e = layout_of(number_of(k.function), layout); e != CUDA_SUCCESS) return e;
-  for (const ParameterPlace &p : layout->places) k.places.push_back(k.parameters.data() + p.offset);
+  for (const ByteRange &p : layout->places) k.places.push_back(k.parameters.data() + p.offset);
   return CUDA_SUCCESS;
 }
 
