@@ -78,6 +78,7 @@ complete -c ckpt-restore -l all -x -a '(__fish_complete_directories)' -d 'instea
 complete -c ckpt-restore -l key-file -r -F -d 'the file with the key of an encrypted image'
 complete -c ckpt-restore -l shared-key -d 'accept a key file that other users can read'
 complete -c ckpt-restore -l trust-image -d 'restore an image that another user owns or can change: it runs with your rights'
+complete -c ckpt-restore -l as-root -d 'restore, with root\'s rights, a program that is not root\'s alone: trust its users'
 complete -c ckpt-restore -l device -x -a '(__ckpt_devices)' -d 'devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME or UUID'
 complete -c ckpt-restore -l portable -d 'report to the program only what every device offers'
 complete -c ckpt-restore -l strict-limits -d 'refuse devices with lower limits than the program has read'

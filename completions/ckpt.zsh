@@ -91,6 +91,7 @@ _ckpt-restore() {
     '--key-file=[the file with the key of an encrypted image]:FILE:_files' \
     '--shared-key[accept a key file that other users can read]' \
     '--trust-image[restore an image that another user owns or can change\: it runs with your rights]' \
+    '--as-root[restore, with root'\''s rights, a program that is not root'\''s alone\: trust its users]' \
     '--device=[devices for the program\: a comma-separated list of index, cuda\:N, ocl\:N, ocl\:NAME or UUID]:LIST:_ckpt_devices' \
     '--portable[report to the program only what every device offers]' \
     '--strict-limits[refuse devices with lower limits than the program has read]' \

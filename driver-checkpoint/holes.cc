@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iterator>
 #include <thread>
+
+#include "common/base/file_text.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -17,8 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{5};
 
 std::vector<ProcMapping> own_mappings() {
-  std::ifstream in("/proc/self/maps");
-  return parse_proc_maps(std::string{std::istreambuf_iterator<char>(in), {}});
+  return parse_proc_maps(file_text("/proc/self/maps").value_or(""));
 }
 
 bool is_shared(const ProcMapping &m) { return m.permissions.ends_with("s"); }

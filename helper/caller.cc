@@ -9,14 +9,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <sstream>
+#include <cstdlib>
+#include <vector>
 
+#include "common/base/file_text.h"
 #include "common/ipc/unix_socket.h"
-#include "helper/status.h"
+#include "common/proc/status.h"
+#include "helper/cgroups.h"
+#include "helper/resource_limits.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -27,11 +27,6 @@ namespace {
 
 constexpr const char *kHint = "run this command as the same user outside of it, or as root";
 
-std::string read_file(const std::string &path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 // SO_PEERPIDFD came with Linux 6.5. Before, the process is found by its PID; one that has taken the
 // PID of a caller that has ended would have to be confined less, of the same user, and ask nothing.
 UniqueFd process_of(int connection, pid_t pid) {
@@ -41,43 +36,45 @@ UniqueFd process_of(int connection, pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
-struct Hierarchy {
-  std::string controllers;  // "": version 2
-  std::string path;
-};
-
-// Lines of /proc/PID/cgroup (cgroups(7)): "4:memory:/a/b", or "0::/a/b" for version 2.
-std::vector<Hierarchy> cgroups_of(const std::string &pid) {
-  std::vector<Hierarchy> all;
-  std::istringstream in(read_file("/proc/" + pid + "/cgroup"));
-  for (std::string line; std::getline(in, line);) {
-    size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second != line.npos)
-      all.push_back({line.substr(first + 1, second - first - 1), line.substr(second + 1)});
-  }
-  return all;
-}
-
-// Where each hierarchy is mounted (mounts of type cgroup name their controllers as options).
-std::string mount_point_of(const Hierarchy &h) {
-  std::ifstream in("/proc/self/mounts");
-  for (std::string device, point, type, options, rest;
-       in >> device >> point >> type >> options && std::getline(in, rest);) {
-    bool version_2 = h.controllers.empty() && type == "cgroup2";
-    bool version_1 = !h.controllers.empty() && type == "cgroup" &&
-                     ("," + options + ",").find("," + h.controllers + ",") != std::string::npos;
-    if (version_1 || version_2) return point;
-  }
+// A caller that prefers others to itself (nice(1) above ours) is served the same way. A right of
+// its own to be preferred is not taken over.
+Result<> take_nice_value(pid_t pid) {
+  errno = 0;
+  int theirs = ::getpriority(PRIO_PROCESS, static_cast<id_t>(pid));
+  if (theirs == -1 && errno != 0) return fail_errno("cannot read the caller's nice value");
+  if (theirs > ::getpriority(PRIO_PROCESS, 0) && ::setpriority(PRIO_PROCESS, 0, theirs) != 0)
+    return fail_errno("ckpt-helper cannot take over the caller's nice value");
   return {};
 }
 
-Result<> move_into(const Hierarchy &h) {
-  std::string point = mount_point_of(h);
-  if (point.empty()) return fail("the control group {} is not mounted", h.path);
-  std::string file = fmt::format("{}{}/cgroup.procs", point, h.path);
-  UniqueFd procs(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!procs || ::write(procs.get(), "0", 1) != 1) return fail_errno("cannot write {}", file);
-  return {};
+// sched_getaffinity(2) fails with EINVAL if the set is smaller than the kernel's.
+Result<> take_processors(pid_t pid) {
+  constexpr size_t kMost = 1u << 16;
+  for (size_t processors = CPU_SETSIZE; processors <= kMost; processors *= 2) {
+    std::vector<unsigned long> set(processors / (8 * sizeof(unsigned long)));
+    auto *its = reinterpret_cast<cpu_set_t *>(set.data());
+    size_t bytes = set.size() * sizeof(unsigned long);
+    if (::sched_getaffinity(pid, bytes, its) != 0 && errno == EINVAL) continue;
+    if (::sched_getaffinity(pid, bytes, its) != 0 || ::sched_setaffinity(0, bytes, its) != 0) break;
+    return {};
+  }
+  return fail_errno("ckpt-helper cannot take over the caller's processors");
+}
+
+// A caller that is ended first when memory is short stays so; to be ended later needs a right.
+Result<> take_oom_score(pid_t pid) {
+  CKPT_TRY(std::string theirs, file_text(fmt::format("/proc/{}/oom_score_adj", pid)));
+  CKPT_TRY(std::string ours, file_text("/proc/self/oom_score_adj"));
+  if (std::atoi(theirs.c_str()) <= std::atoi(ours.c_str())) return {};
+  return write_file_text("/proc/self/oom_score_adj", theirs);
+}
+
+// The user whom the audit log names (pam_loginuid(8)). There is none without CONFIG_AUDIT.
+Result<> take_login_uid(pid_t pid) {
+  Result<std::string> theirs = file_text(fmt::format("/proc/{}/loginuid", pid));
+  Result<std::string> ours = file_text("/proc/self/loginuid");
+  if (!theirs || !ours || *theirs == *ours) return {};
+  return write_file_text("/proc/self/loginuid", *theirs);
 }
 
 }  // namespace
@@ -100,55 +97,35 @@ Result<> Caller::check_alive() const {
 
 Result<> Caller::check_confinement() {
   for (const char *name : {"user", "pid", "mnt", "net", "ipc", "uts", "cgroup", "time"}) {
-    u64 theirs = namespace_inode(pid_, name), ours = namespace_inode(::getpid(), name);
+    u64 theirs = proc::namespace_inode(pid_, name);
+    u64 ours = proc::namespace_inode(::getpid(), name);
     if (theirs != ours || ours == 0)
       return fail_with_hint(
           fmt::format("the caller is in another {} namespace than ckpt-helper", name), kHint);
   }
-  CKPT_TRY(Status status, read_status(pid_));
+  CKPT_TRY(proc::Status status, proc::read_status(pid_));
   if (!status.has_uid(identity_.uid))
     return fail("the caller is a setuid program, or has changed its user");
   if (status.no_new_privileges || status.seccomp)
     return fail_with_hint("the caller is in a sandbox (no_new_privs or a system call filter)",
                           kHint);
-  std::string label = read_file(fmt::format("/proc/{}/attr/apparmor/current", pid_));
+  std::string label = file_text(fmt::format("/proc/{}/attr/apparmor/current", pid_)).value_or("");
   if (!label.empty() && !label.starts_with("unconfined"))
     return fail_with_hint("the caller is confined by AppArmor", kHint);
   identity_.bounding = status.bounding;
   return {};
 }
 
-Result<> Caller::join() const {
-  CKPT_CHECK(join_cgroups());
-  take_limits();
-  return check_alive();
-}
-
-Result<> Caller::join_cgroups() const {
-  std::map<std::string, std::string> ours;
-  for (const Hierarchy &h : cgroups_of("self")) ours[h.controllers] = h.path;
-  for (const Hierarchy &h : cgroups_of(std::to_string(pid_)))
-    if (ours[h.controllers] != h.path)
-      if (Result<> moved = move_into(h); !moved)
-        return Failure(std::move(moved).error().in("ckpt-helper cannot enter the caller's group"));
-  return {};
-}
-
-// Only downwards: what this process may not raise stays as it is.
-void Caller::take_limits() const {
-  for (int r = 0; r < RLIM_NLIMITS; r++) {
-    rlimit limit{};
-    auto resource = static_cast<__rlimit_resource>(r);
-    if (::prlimit(pid_, resource, nullptr, &limit) == 0) (void)::setrlimit(resource, &limit);
-  }
-  (void)::setpriority(PRIO_PROCESS, 0, ::getpriority(PRIO_PROCESS, static_cast<id_t>(pid_)));
-  cpu_set_t processors;
-  if (::sched_getaffinity(pid_, sizeof processors, &processors) == 0)
-    (void)::sched_setaffinity(0, sizeof processors, &processors);
-  for (const char *name : {"oom_score_adj", "loginuid"}) {
-    std::string value = read_file(fmt::format("/proc/{}/{}", pid_, name));
-    std::ofstream(fmt::format("/proc/self/{}", name)) << value;
-  }
+Result<Limits> Caller::join() const {
+  CKPT_CHECK(join_cgroups_of(pid_));
+  CKPT_TRY(Limits limits, limits_of(pid_));
+  CKPT_CHECK(take_limits(limits));
+  CKPT_CHECK(take_nice_value(pid_));
+  CKPT_CHECK(take_processors(pid_));
+  CKPT_CHECK(take_oom_score(pid_));
+  CKPT_CHECK(take_login_uid(pid_));
+  CKPT_CHECK(check_alive());
+  return limits;
 }
 
 }  // namespace ckpt::helper

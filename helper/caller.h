@@ -10,6 +10,7 @@
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "helper/identity.h"
+#include "helper/resource_limits.h"
 
 namespace ckpt::helper {
 
@@ -21,16 +22,16 @@ class Caller {
   static Result<Caller> of(int connection);
 
   const Identity &identity() const { return identity_; }
-  // Gives this process the caller's cgroups, resource limits, priority and processors.
-  Result<> join() const;
+  // Gives this process the caller's cgroups, resource limits, nice value, processors, OOM score and
+  // login uid. Fails if one of them cannot be taken over that restricts the caller. Returns the
+  // limits, for the program.
+  Result<Limits> join() const;
 
  private:
   Caller(pid_t pid, UniqueFd process, Identity identity)
       : pid_(pid), process_(std::move(process)), identity_(std::move(identity)) {}
   Result<> check_confinement();
   Result<> check_alive() const;
-  Result<> join_cgroups() const;
-  void take_limits() const;
 
   pid_t pid_;
   UniqueFd process_;  // a pidfd: while it lives, nothing else has its PID

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// check_core_file(): the messages of protocol buffers (protobuf.dev, "Encoding") down to the
-// capabilities. Encodings that CRIU's decoder could read differently are refused: groups, and
-// numbers that are longer than necessary.
-#include <optional>
+// The messages of protocol buffers (protobuf.dev, "Encoding") down to the credentials. Encodings
+// that CRIU's decoder could read differently are refused: groups, a field that comes twice, which a
+// decoder merges, and numbers that are longer than necessary.
+#include "helper/core_file.h"
 
-#include "helper/vetting.h"
+#include <array>
 
 namespace ckpt::helper {
 namespace {
@@ -14,8 +14,8 @@ constexpr u32 kTask = 3, kThreadCore = 5;  // core_entry
 constexpr u32 kCreds = 10;                 // thread_core_entry
 constexpr u32 kTaskState = 1;              // task_core_entry
 constexpr u64 kDead = 2;                   // COMPEL_TASK_DEAD: a zombie, which runs nothing
-constexpr u32 kInheritable = 9, kPermitted = 10, kEffective = 11, kAmbient = 19;  // creds_entry
 constexpr size_t kMagicBytes = 8;
+constexpr u32 kNumber = 0, kBytes = 2;  // wire types
 
 struct Field {
   u32 number = 0;
@@ -37,12 +37,13 @@ class Fields {
     sound_ = tag && take(f, *tag);
     return sound_ ? std::optional(f) : std::nullopt;
   }
-  // Zeros, one after the other: a packed list of integers.
-  bool only_zeros() {
+  // One of a packed list of integers. No value: the end, or not one of 32 bits.
+  std::optional<u32> next_in_list() {
+    if (in_.done()) return std::nullopt;
     constexpr int kNumberBytes = 10;
-    while (!in_.done())
-      if (varint(kNumberBytes) != u64{0}) return false;
-    return true;
+    std::optional<u64> value = varint(kNumberBytes);
+    sound_ = value && *value <= ~u32{0};
+    return sound_ ? std::optional(static_cast<u32>(*value)) : std::nullopt;
   }
   bool sound() const { return sound_; }
 
@@ -53,12 +54,12 @@ class Fields {
     f.type = tag & 7;
     std::optional<u64> n;
     switch (f.type) {
-      case 0:
+      case kNumber:
         if (!(n = varint(kNumberBytes))) return false;
         f.value = *n;
         return true;
       case 1: f.bytes = in_.raw(8); return in_.ok();
-      case 2:
+      case kBytes:
         if (!(n = varint(kLengthBytes))) return false;
         f.bytes = in_.raw(*n);
         return in_.ok();
@@ -81,63 +82,123 @@ class Fields {
   bool sound_ = true;
 };
 
-bool names_capabilities(const Field &f) {
-  if (f.number != kInheritable && f.number != kPermitted && f.number != kEffective &&
-      f.number != kAmbient)
-    return false;
-  return f.type == 0 ? f.value != 0 : f.type != 2 || !Fields(f.bytes).only_zeros();
-}
-
 Failure not_understood() { return fail("a core file of the image cannot be parsed"); }
 
-Result<> check_creds(ByteView creds) {
-  Fields fields(creds);
-  while (std::optional<Field> f = fields.next())
-    if (names_capabilities(*f))
-      return fail("the image's program would have capabilities, which only root can restore");
-  return fields.sound() ? Result<>{} : not_understood();
-}
-
-// Calls `check` for each message in the field `number`: a decoder merges them. Returns how many
-// there are.
-template <class Check>
-Result<int> check_each(ByteView message, u32 number, Check check) {
-  int found = 0;
+// The one field `number` of a message, which is a message itself; no value: there is none.
+Result<std::optional<ByteView>> only_message(ByteView message, u32 number) {
+  std::optional<ByteView> found;
   Fields fields(message);
   while (std::optional<Field> f = fields.next()) {
     if (f->number != number) continue;
-    if (f->type != 2) return not_understood();
-    CKPT_CHECK(check(f->bytes));
-    found++;
+    if (f->type != kBytes || found) return not_understood();
+    found = f->bytes;
   }
-  return fields.sound() ? Result<int>(found) : not_understood();
+  return fields.sound() ? Result<std::optional<ByteView>>(found) : not_understood();
 }
 
+// A message creds_entry.
+class Creds {
+ public:
+  Result<ThreadIdentity> read(ByteView message) {
+    Fields fields(message);
+    while (std::optional<Field> f = fields.next())
+      if (!take(*f)) return not_understood();
+    if (!fields.sound() || required_ != kAllRequired) return not_understood();
+    t_.inheritable = inheritable_.bits;
+    t_.permitted = permitted_.bits;
+    t_.effective = effective_.bits;
+    t_.ambient = ambient_.bits;
+    return std::move(t_);
+  }
+
+ private:
+  struct Set {
+    u64 bits = 0;
+    unsigned words = 0;
+    bool add(u32 word) {
+      bits |= words < 2 ? u64{word} << 32 * words : 0;
+      return words++ < 2;
+    }
+  };
+
+  // creds_entry: uid, gid, euid, egid, suid, sgid, fsuid, fsgid have the numbers 1 to 8; then the
+  // capabilities (12: the bounding set), the securebits and the groups.
+  static constexpr u32 kFirstId = 1, kLastId = 8;
+  enum : u32 { kInheritable = 9, kPermitted, kEffective, kSecurebits = 13, kGroups, kAmbient = 19 };
+  static constexpr u32 kAllRequired = ((1u << (kLastId + 1)) - 2) | 1u << kSecurebits;
+
+  bool take(const Field &f) {
+    if ((f.number >= kFirstId && f.number <= kLastId) || f.number == kSecurebits)
+      return take_required(f);
+    switch (f.number) {
+      case kInheritable: return each(f, [this](u32 w) { return inheritable_.add(w); });
+      case kPermitted: return each(f, [this](u32 w) { return permitted_.add(w); });
+      case kEffective: return each(f, [this](u32 w) { return effective_.add(w); });
+      case kAmbient: return each(f, [this](u32 w) { return ambient_.add(w); });
+      case kGroups: return each(f, [this](u32 g) { return t_.groups.push_back(g), true; });
+      default: return true;
+    }
+  }
+
+  bool take_required(const Field &f) {
+    if (f.type != kNumber || f.value > ~u32{0} || required_ >> f.number & 1) return false;
+    required_ |= 1u << f.number;
+    u32 value = static_cast<u32>(f.value), id = f.number - kFirstId;
+    if (f.number == kSecurebits)
+      t_.securebits = value;
+    else
+      (id % 2 == 0 ? t_.uids : t_.gids)[id / 2] = value;
+    return true;
+  }
+
+  // A list has one field for each number, or one for several.
+  template <class Add>
+  static bool each(const Field &f, Add add) {
+    if (f.type == kNumber) return f.value <= ~u32{0} && add(static_cast<u32>(f.value));
+    if (f.type != kBytes) return false;
+    Fields list(f.bytes);
+    while (std::optional<u32> n = list.next_in_list())
+      if (!add(*n)) return false;
+    return list.sound();
+  }
+
+  ThreadIdentity t_;
+  u32 required_ = 0;
+  Set inheritable_, permitted_, effective_, ambient_;
+};
+
 Result<> check_dead(ByteView task) {
+  bool dead = false;
   Fields fields(task);
-  while (std::optional<Field> f = fields.next())
-    if (f->number == kTaskState && (f->type != 0 || f->value != kDead)) return not_understood();
-  return fields.sound() ? Result<>{} : not_understood();
+  while (std::optional<Field> f = fields.next()) {
+    if (f->number != kTaskState) continue;
+    if (f->type != kNumber || f->value != kDead || dead) return not_understood();
+    dead = true;
+  }
+  return fields.sound() && dead ? Result<>{} : not_understood();
 }
 
 }  // namespace
 
-Result<> check_core_file(ByteView file) {
+Result<std::optional<ThreadIdentity>> identity_in_core(ByteView file) {
   Reader in(file);
   in.raw(kMagicBytes);
   ByteView core = in.raw(in.get<u32>());
   if (!in.done()) return not_understood();
-  int creds = 0;
-  auto check_thread = [&creds](ByteView thread) -> Result<> {
-    CKPT_TRY(int found, check_each(thread, kCreds, check_creds));
-    creds += found;
-    return {};
-  };
-  CKPT_CHECK(check_each(core, kThreadCore, check_thread));
-  if (creds > 0) return {};
+  CKPT_TRY(std::optional<ByteView> thread, only_message(core, kThreadCore));
+  std::optional<ByteView> creds;
+  if (thread) {
+    CKPT_TRY(creds, only_message(*thread, kCreds));
+  }
+  if (creds) {
+    CKPT_TRY(ThreadIdentity identity, Creds().read(*creds));
+    return identity;
+  }
   // CRIU takes nothing away from a thread of which it is not told what it may do.
-  Result<int> tasks = check_each(core, kTask, check_dead);
-  return tasks && *tasks > 0 ? Result<>{} : not_understood();
+  CKPT_TRY(std::optional<ByteView> task, only_message(core, kTask));
+  if (!task) return not_understood();
+  CKPT_CHECK(check_dead(*task));
+  return std::nullopt;
 }
 
 }  // namespace ckpt::helper

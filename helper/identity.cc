@@ -9,8 +9,9 @@
 
 #include <array>
 #include <charconv>
-#include <fstream>
+#include <cstdlib>
 
+#include "common/base/file_text.h"
 #include "common/ipc/unix_socket.h"
 
 namespace ckpt::helper {
@@ -42,7 +43,7 @@ Sets get_capabilities() {
 
 bool raise_ambient(u64 capabilities) {
   for (int c = 0; c <= kLastBit; c++)
-    if ((capabilities & bit(c)) && ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, c, 0, 0) != 0)
+    if ((capabilities & bit_of(c)) && ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, c, 0, 0) != 0)
       return false;
   return true;
 }
@@ -50,7 +51,7 @@ bool raise_ambient(u64 capabilities) {
 // The bounding set only ever shrinks.
 bool bound(u64 allowed) {
   for (int c = 0; c <= kLastBit; c++)
-    if (!(allowed & bit(c)) && ::prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1 &&
+    if (!(allowed & bit_of(c)) && ::prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1 &&
         ::prctl(PR_CAPBSET_DROP, c, 0, 0, 0) != 0)
       return false;
   return true;
@@ -97,16 +98,27 @@ Result<Identity> identity_from(const std::string &text) {
 
 u64 own_capabilities() { return get_capabilities().permitted; }
 
-bool keep_only(u64 capabilities) {
+bool keep_only(u64 capabilities, u64 at_hand) {
   u64 kept = own_capabilities() & capabilities;
-  return set_capabilities({kept, kept, 0});
+  return set_capabilities({kept & ~at_hand, kept, 0});
 }
 
-bool pass_on(u64 capabilities) {
+WithCapability::WithCapability(int capability) {
   Sets now = get_capabilities();
-  now.effective |= capabilities;
-  now.inheritable |= capabilities;
-  return set_capabilities(now) && raise_ambient(capabilities);
+  raised_ = now.permitted & ~now.effective & bit_of(capability);
+  if (raised_) (void)set_capabilities({now.effective | raised_, now.permitted, now.inheritable});
+}
+
+WithCapability::~WithCapability() {
+  Sets now = get_capabilities();
+  if (raised_) (void)set_capabilities({now.effective & ~raised_, now.permitted, now.inheritable});
+}
+
+// Ambient capabilities must be inheritable, so a smaller inheritable set lowers them, too.
+bool pass_on_only(u64 capabilities) {
+  return ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0 &&
+         set_capabilities({capabilities, capabilities, capabilities}) &&
+         raise_ambient(capabilities);
 }
 
 bool become(const Identity &identity, u64 capabilities) {
@@ -118,33 +130,12 @@ bool become(const Identity &identity, u64 capabilities) {
          raise_ambient(capabilities);
 }
 
-std::string names_of(u64 capabilities) {
-  struct Name {
-    int number;
-    const char *text;
-  };
-  constexpr std::array kNames{Name{CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE"},
-                              Name{CAP_SYS_PTRACE, "CAP_SYS_PTRACE"},
-                              Name{CAP_SYS_ADMIN, "CAP_SYS_ADMIN"},
-                              Name{CAP_SYS_CHROOT, "CAP_SYS_CHROOT"},
-                              Name{CAP_NET_ADMIN, "CAP_NET_ADMIN"},
-                              Name{CAP_SETPCAP, "CAP_SETPCAP"},
-                              Name{CAP_SETUID, "CAP_SETUID"},
-                              Name{CAP_SETGID, "CAP_SETGID"}};
-  std::string all;
-  for (const Name &n : kNames)
-    if (capabilities & bit(n.number)) all += (all.empty() ? "" : ", ") + std::string(n.text);
-  return all;
-}
-
 u64 criu_capabilities() {
-  return bit(CAP_CHECKPOINT_RESTORE) | (yama_restricts_ptrace() ? bit(CAP_SYS_PTRACE) : 0);
+  return bit_of(CAP_CHECKPOINT_RESTORE) | (yama_restricts_ptrace() ? bit_of(CAP_SYS_PTRACE) : 0);
 }
 
 bool yama_restricts_ptrace() {
-  int scope = 0;
-  std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
-  return scope > 0;
+  return std::atoi(file_text("/proc/sys/kernel/yama/ptrace_scope").value_or("0").c_str()) > 0;
 }
 
 }  // namespace ckpt::helper

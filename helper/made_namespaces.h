@@ -4,8 +4,9 @@
 // run inside of them. It must not run inside of other namespaces, where another /opt or /lib may be
 // mounted: a caller could replace CRIU with its own program.
 //
-// A namespace is remembered as an empty file, in a folder that only root can write to, for as long
-// as the process that started it waits for its end.
+// A namespace is remembered by a mark: a file in a folder that only root can write to, which names
+// its first process. The mark counts while that process lives, so that one which a killed helper
+// has left does not vouch for another namespace that has got the same numbers.
 #pragma once
 
 #include <sys/types.h>
@@ -35,5 +36,7 @@ class MadeNamespace {
 
 // Whether the PID and mount namespaces with these inodes were remembered in `folder`.
 bool is_made_namespace(const std::string &folder, u64 pids, u64 mounts);
+// Removes the mark of namespaces that have ended.
+void remove_dead_mark(const std::string &folder, const std::string &name);
 
 }  // namespace ckpt::helper

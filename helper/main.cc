@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -18,8 +19,10 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "common/ipc/unix_socket.h"
 #include "helper/criu_arguments.h"
+#include "helper/folder.h"
 #include "helper/protocol.h"
 #include "helper/serve.h"
 
@@ -99,23 +102,13 @@ Result<UniqueFd> open_socket(const Options &o) {
   return listener;
 }
 
-// Left-overs of an earlier one are empty files and folders, in a folder of root's.
-Result<> open_folder(const std::string &path) {
-  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
-    return fail_errno("cannot create {}", path);
-  struct stat st {};
-  if (::lstat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != 0 ||
-      (st.st_mode & (S_IWGRP | S_IWOTH)))
-    return fail("{} is not a folder that only root can write to", path);
-  return {};
-}
-
 class Acceptor {
  public:
   Acceptor(UniqueFd listener, const Options &o)
       : listener_(std::move(listener)),
         options_(o),
-        service_{.criu = o.criu, .folder = o.folder, .capabilities = bit(CAP_CHECKPOINT_RESTORE)} {
+        service_{
+            .criu = o.criu, .folder = o.folder, .capabilities = bit_of(CAP_CHECKPOINT_RESTORE)} {
     sigset_t set;
     ::sigemptyset(&set);
     ::sigaddset(&set, SIGCHLD);
@@ -126,18 +119,36 @@ class Acceptor {
   [[noreturn]] void run() {
     for (;;) {
       pollfd fds[]{{signals_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-      if (::poll(fds, 2, -1) < 0) continue;
+      int ready = ::poll(fds, 2, timeout());
+      if (was_killed_) sweep();
+      if (ready <= 0) continue;
       if (fds[0].revents) reap();
       if (fds[1].revents) accept();
     }
   }
 
  private:
+  // What a killed worker has left goes when its stem has ended, too: soon, unless the program
+  // lives.
+  static constexpr int kQuickSweeps = 60, kQuickMs = 1000, kSlowMs = 60'000;
+
+  int timeout() const { return !was_killed_ ? -1 : quick_sweeps_ > 0 ? kQuickMs : kSlowMs; }
+
+  void sweep() {
+    quick_sweeps_ = std::max(0, quick_sweeps_ - 1);
+    remove_leftovers(options_.folder);
+  }
+
   void reap() {
     signalfd_siginfo ignored;
     while (::read(signals_.get(), &ignored, sizeof ignored) > 0) {
     }
-    for (pid_t pid; (pid = ::waitpid(-1, nullptr, WNOHANG)) > 0;) workers_.erase(pid);
+    int status = 0;
+    for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      workers_.erase(pid);
+      was_killed_ = was_killed_ || WIFSIGNALED(status);
+      if (WIFSIGNALED(status)) quick_sweeps_ = kQuickSweeps;
+    }
   }
 
   void accept() {
@@ -169,20 +180,24 @@ class Acceptor {
   Service service_;
   sigset_t before_;
   std::map<pid_t, uid_t> workers_;
+  bool was_killed_ = false;  // a worker
+  int quick_sweeps_ = 0;
 };
 
 // What the helper needs of root's capabilities (docs/HELPER.md has the table).
-constexpr u64 kNeeded = bit(CAP_SETUID) | bit(CAP_SETGID) | bit(CAP_SETPCAP) | bit(CAP_SYS_ADMIN) |
-                        bit(CAP_SYS_CHROOT) | bit(CAP_SYS_PTRACE) | bit(CAP_CHECKPOINT_RESTORE);
+constexpr u64 kNeeded = bit_of(CAP_SETUID) | bit_of(CAP_SETGID) | bit_of(CAP_SETPCAP) |
+                        bit_of(CAP_SYS_ADMIN) | bit_of(CAP_SYS_CHROOT) | bit_of(CAP_SYS_PTRACE) |
+                        bit_of(CAP_CHECKPOINT_RESTORE) | bit_of(CAP_DAC_OVERRIDE);
 
 Result<> start(const Options &o) {
   if (::geteuid() != 0) return fail("ckpt-helper must be started as root");
   if (u64 missing = kNeeded & ~own_capabilities())
-    return fail("ckpt-helper lacks {}", names_of(missing));
+    return fail("ckpt-helper lacks {}", names_of_capabilities(missing));
   CKPT_CHECK(check_owned_by_root(o.criu));
-  CKPT_CHECK(open_folder(o.folder));
+  CKPT_CHECK(prepare_folder(o.folder));
   CKPT_TRY(UniqueFd listener, open_socket(o));
-  if (!keep_only(kNeeded)) return fail_errno("cannot give up capabilities");
+  if (!keep_only(kNeeded, bit_of(CAP_DAC_OVERRIDE)))
+    return fail_errno("cannot give up capabilities");
   Acceptor(std::move(listener), o).run();
 }
 
@@ -195,6 +210,7 @@ int main(int argc, char **argv) {
   if (std::optional<int> code = helper::parse(argc, argv, options)) return *code;
   log::set_name("ckpt-helper");
   ::signal(SIGPIPE, SIG_IGN);
+  survive_file_size_limit();  // a caller's
   ::umask(022);
   Result<> done = helper::start(options);
   log::error(done.error());

@@ -6,8 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
-
+#include "common/base/file_text.h"
 #include "common/base/log.h"
 #include "common/base/unique_fd.h"
 
@@ -51,9 +50,7 @@ Result<> set_up_namespace(const NewNamespace &n) {
     return fail_errno("cannot mount /proc in the new namespace");
   if (n.own_terminals) CKPT_CHECK(mount_terminals());
   if (!n.seen_as.empty()) mount_folder(n);
-  std::ofstream last("/proc/sys/kernel/ns_last_pid");
-  last << n.last_pid << std::flush;
-  return last ? Result<>{} : fail_errno("cannot set the last PID of the new namespace");
+  return write_file_text("/proc/sys/kernel/ns_last_pid", std::to_string(n.last_pid));
 }
 
 }  // namespace ckpt::helper

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "helper/status.h"
+#include "common/proc/status.h"
 
 namespace ckpt::helper {
 
@@ -17,7 +17,7 @@ Result<UniqueFd> open_namespace(pid_t process, const char *name) {
   if (!opened) return fail_errno("cannot open {}", path);
   // Fails where the user namespace is outside of ours.
   UniqueFd owner(::ioctl(opened.get(), NS_GET_USERNS));
-  if (!owner || inode_of(owner) != namespace_inode(::getpid(), "user"))
+  if (!owner || inode_of(owner) != proc::namespace_inode(::getpid(), "user"))
     return fail_with_hint(fmt::format("process {} is in a {} namespace that a user has made, in "
                                       "which nothing may run with additional rights",
                                       process, name),

@@ -12,14 +12,17 @@
 #include <cstdlib>
 
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "common/ipc/unix_socket.h"
+#include "common/proc/identity.h"
+#include "common/proc/status.h"
 #include "helper/caller.h"
 #include "helper/child.h"
 #include "helper/criu_arguments.h"
+#include "helper/folder.h"
 #include "helper/made_namespaces.h"
 #include "helper/process_namespace.h"
 #include "helper/protocol.h"
-#include "helper/status.h"
 #include "helper/stem.h"
 #include "helper/streams.h"
 #include "helper/vetting.h"
@@ -33,35 +36,36 @@ UniqueFd process_descriptor(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
-// Checks that every process of the program belongs to the caller alone. The kernel would not let
-// CRIU trace any other process (ptrace(2), "Ptrace access mode checking"), because CRIU runs as the
-// caller without SYS_PTRACE. This check comes first, to give a clear message.
-Result<> check_program(pid_t root, const Identity &caller) {
-  for (pid_t pid : tree_of(root)) {
-    CKPT_TRY(Status s, read_status(pid));
-    if (!s.has_uid(caller.uid))
-      return fail("process {} belongs to uid {}, not to the caller", pid, s.uids[1]);
-    if (std::ranges::any_of(s.gids, [&](gid_t g) { return g != caller.gid; }))
-      return fail("process {} has gid {} instead of the caller's {}", pid, s.gids[1], caller.gid);
-    if (s.permitted != 0)
-      return fail_with_hint(fmt::format("process {} has capabilities of its own", pid),
-                            "dump the program as root");
+// Checks that every thread of the program has the caller's rights alone. The kernel would not let
+// CRIU trace any other (ptrace(2), "Ptrace access mode checking"), because CRIU runs as the caller
+// without SYS_PTRACE. This check comes first, to give a clear message. It leaves out the groups: a
+// login may have got others since the program has started, and a restore asks for them.
+Result<> check_program(pid_t root, const Credentials &caller) {
+  for (pid_t pid : proc::tree_of(root)) {
+    CKPT_TRY(std::vector<ThreadIdentity> threads, identities_of(pid));
+    for (const ThreadIdentity &t : threads)
+      if (std::string why = difference(t, {caller.uid, caller.gid, t.groups}); !why.empty())
+        return fail_with_hint("the program has not the rights of the caller alone: " + why,
+                              "end that process first, or dump the program as root");
   }
   return {};
 }
 
 class Serving {
  public:
-  Serving(UniqueFd connection, const Service &service, Identity caller)
-      : connection_(std::move(connection)), service_(service), caller_(std::move(caller)) {}
+  Serving(UniqueFd connection, const Service &service, Identity caller, std::optional<Limits> most)
+      : connection_(std::move(connection)),
+        service_(service),
+        caller_(std::move(caller)),
+        most_(most) {}
 
   Result<> dump(const Request &request) {
     CKPT_CHECK(check_program(request.root, caller_));
     CKPT_TRY(UniqueFd mounts, enter_namespace(request.root));
     CKPT_TRY(StreamFolder folder, StreamFolder::create(service_.folder, StreamFolder::For::Dump));
     CriuRun run = run_of(request, folder);
-    CKPT_TRY(Status root, read_status(request.root));
-    Child child = child_of(request, dump_arguments(run, root.pid_inside));
+    CKPT_TRY(proc::Status root, proc::read_status(request.root));
+    Child child = child_of(request, dump_arguments(run, root.pid_inside()));
     child.mount_namespace = mounts.get();
     CKPT_TRY(pid_t criu, start_criu(child, caller_, service_.capabilities));
     UniqueFd process = process_descriptor(criu);
@@ -81,7 +85,8 @@ class Serving {
                   .surroundings = surroundings_of(request),
                   .lead_terminal = (request.flags & kTerminal) != 0,
                   .root = request.root,
-                  .events = events.second.get()};
+                  .events = events.second.get(),
+                  .most = most_};
     plan.criu.in = request.terminal.get();
     CKPT_TRY(pid_t stem, start_stem(plan, caller_, service_.capabilities));
     events.second.reset();
@@ -99,7 +104,8 @@ class Serving {
   // A program in a PID namespace is dumped from inside of it: later children of this process go
   // there. Returns the mount namespace that goes with it.
   Result<UniqueFd> enter_namespace(pid_t root) {
-    if (namespace_inode(root, "pid") == namespace_inode(::getpid(), "pid")) return UniqueFd();
+    if (proc::namespace_inode(root, "pid") == proc::namespace_inode(::getpid(), "pid"))
+      return UniqueFd();
     CKPT_TRY(UniqueFd pids, open_namespace(root, "pid"));
     CKPT_TRY(UniqueFd mounts, open_namespace(root, "mnt"));
     if (!service_.for_root && !is_made_namespace(service_.folder, inode_of(pids), inode_of(mounts)))
@@ -140,7 +146,7 @@ class Serving {
   Result<> connect_criu(StreamFolder &folder, pid_t stem, int log) {
     UniqueFd process = process_descriptor(stem);
     CKPT_TRY(UniqueFd criu, folder.accept(process.get(), [stem](pid_t pid) {
-      Result<Status> s = read_status(pid);
+      Result<proc::Status> s = proc::read_status(pid);
       return s && s->parent == stem;
     }));
     if (!criu) return send_streams(stem, {});
@@ -181,6 +187,7 @@ class Serving {
   UniqueFd connection_;
   const Service &service_;
   Identity caller_;
+  std::optional<Limits> most_;  // the caller's
 };
 
 Result<> serve_request(int connection, const Service &service) {
@@ -189,25 +196,27 @@ Result<> serve_request(int connection, const Service &service) {
   CKPT_TRY(Request request, receive_request(connection));
   ::alarm(0);
   Identity identity;
+  std::optional<Limits> limits;
   if (service.for_root) {
     identity = *service.for_root;
   } else {
     CKPT_TRY(Caller caller, Caller::of(connection));
     if (caller.identity().uid == 0) return fail("root needs no helper");
-    CKPT_CHECK(caller.join());
+    CKPT_TRY(limits, caller.join());
     identity = caller.identity();
   }
-  if (yama_restricts_ptrace() && !(service.capabilities & bit(CAP_SYS_PTRACE)))
+  if (yama_restricts_ptrace() && !(service.capabilities & bit_of(CAP_SYS_PTRACE)))
     return fail_with_hint("kernel.yama.ptrace_scope does not let CRIU trace the program",
                           "sysctl kernel.yama.ptrace_scope=0, or run this command as root");
-  Serving serving(UniqueFd(::dup(connection)), service, std::move(identity));
+  Serving serving(UniqueFd(::dup(connection)), service, std::move(identity), limits);
   return request.type == Type::Dump ? serving.dump(request) : serving.restore(std::move(request));
 }
 
 }  // namespace
 
 void serve(UniqueFd connection, const Service &service) {
-  Result<> done = serve_request(connection.get(), service);
+  // The caller's limits may be so low that there is no memory.
+  Result<> done = guarded([&] { return serve_request(connection.get(), service); });
   if (done) return;
   log::info("refused: {}", done.error().text());
   refuse(connection.get(), done.error());
@@ -222,6 +231,10 @@ int serve_starter(const char *const *arguments) {
                   .folder = arguments[4],
                   .capabilities = std::strtoull(arguments[2], nullptr, 16),
                   .for_root = &*identity};
+  if (Result<> ready = prepare_folder(service.folder); !ready) {
+    refuse(connection.get(), ready.error());
+    return 1;
+  }
   serve(std::move(connection), service);
   return 0;
 }

@@ -64,7 +64,8 @@ class Stem {
     if (!become(identity_, 0)) return fail_errno("cannot become the caller");
     CKPT_TRY(int status, wait_for(criu));
     send(Event::CriuEnded, status);
-    return status == 0 ? Result<>{} : fail("CRIU failed");
+    if (status != 0) return fail("CRIU failed");
+    return plan_.most ? lower_limits_of_all(*plan_.most) : Result<>{};
   }
 
   // If the caller hangs up, the copy is of no use.

@@ -7,10 +7,13 @@
 
 #include <sys/types.h>
 
+#include <optional>
+
 #include "common/base/result.h"
 #include "helper/child.h"
 #include "helper/identity.h"
 #include "helper/namespace.h"
+#include "helper/resource_limits.h"
 
 namespace ckpt::helper {
 
@@ -20,6 +23,7 @@ struct StemPlan {
   bool lead_terminal = false;  // a session on CRIU's standard input
   pid_t root = 0;              // of the program, in the namespace
   int events = -1;             // the connection
+  std::optional<Limits> most;  // the program's limits are lowered to these
 };
 
 // Starts the stem in its namespaces. It ends when the last process of the namespace has ended, or

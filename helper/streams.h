@@ -13,7 +13,8 @@
 
 namespace ckpt::helper {
 
-// A folder that only root can write to, with the socket that CRIU connects to.
+// A folder that only root can write to, with the socket that CRIU connects to. Its process holds a
+// lock (flock(2)) on it.
 class StreamFolder {
  public:
   enum class For { Dump, Restore };
@@ -28,10 +29,12 @@ class StreamFolder {
   Result<UniqueFd> accept(int process, const std::function<bool(pid_t)> &is_criu);
 
  private:
-  StreamFolder(std::string path, std::string socket, UniqueFd listener)
-      : path_(std::move(path)), socket_(std::move(socket)), listener_(std::move(listener)) {}
+  StreamFolder() = default;
   std::string path_, socket_;
-  UniqueFd listener_;
+  UniqueFd lock_, listener_;
 };
+
+// Removes a folder whose process was killed.
+void remove_dead_stream_folder(const std::string &parent, const std::string &name);
 
 }  // namespace ckpt::helper

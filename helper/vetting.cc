@@ -10,11 +10,11 @@
 
 #include "common/ipc/unix_socket.h"
 #include "helper/child.h"
+#include "helper/core_file.h"
 
 namespace ckpt::helper {
 namespace {
 
-constexpr size_t kMaxCoreBytes = 1u << 20;
 constexpr size_t kMaxNameBytes = 4096;
 
 // A message of the streamer's protocol, with its length in front.
@@ -52,8 +52,8 @@ class Vetting {
       if (!exists) continue;
       CKPT_TRY(std::optional<UniqueFd> pipe, receive_descriptor(criu_));
       if (!pipe) return {};
-      CKPT_CHECK(names(*request, "core-") ? pass_core(std::move(*pipe))
-                                          : send_descriptor(caller_, pipe->get()));
+      CKPT_CHECK(names(*request, kCoreFiles) ? pass_core(std::move(*pipe))
+                                             : send_descriptor(caller_, pipe->get()));
     }
   }
 
@@ -96,6 +96,13 @@ class Vetting {
 };
 
 }  // namespace
+
+Result<> check_core_file(ByteView file) {
+  CKPT_TRY(std::optional<ThreadIdentity> t, identity_in_core(file));
+  if (t && (t->inheritable | t->permitted | t->effective | t->ambient))
+    return fail("the image's program would have capabilities, which only root can restore");
+  return {};
+}
 
 // The forked process is forked once more, so that its parent need not wait for it.
 Result<> start_vetting(UniqueFd criu, UniqueFd caller, const Identity &identity, int log) {

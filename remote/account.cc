@@ -9,6 +9,8 @@
 
 #include <cstdlib>
 
+#include "remote/session_environment.h"
+
 namespace ckpt::remote {
 
 std::optional<std::string> known_user_name(uid_t uid) {
@@ -31,6 +33,7 @@ Result<> become(const std::string &account, bool may_be_root) {
   if (::initgroups(p->pw_name, p->pw_gid) < 0 || ::setgid(p->pw_gid) < 0 || ::setuid(p->pw_uid) < 0)
     return fail_errno("cannot become \"{}\"", account);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user has cleared it (prctl(2))
+  keep_environment_for_sessions();
   ::setenv("HOME", p->pw_dir, 1);
   ::setenv("USER", p->pw_name, 1);
   return {};

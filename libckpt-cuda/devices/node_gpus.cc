@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
+
+#include "common/base/file_text.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -19,7 +21,7 @@ constexpr std::string_view kUuidLine = "GPU UUID:";
 // Empty: the file has none, or one of question marks, which the driver writes before the GPU's
 // first use.
 std::string uuid_in(const fs::path &information) {
-  std::ifstream in(information);
+  std::istringstream in(file_text(information).value_or(""));
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with(kUuidLine)) continue;
     size_t at = line.find("GPU-", kUuidLine.size());

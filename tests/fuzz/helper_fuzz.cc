@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libFuzzer: all that ckpt-helper reads from a caller. The first byte says what the others are:
-// frames of a request, a core file of an image, /proc/PID/status.
+// frames of a request, a core file of an image, /proc/PID/status, /proc/PID/limits.
+#include "common/proc/status.h"
 #include "helper/protocol.h"
-#include "helper/status.h"
+#include "helper/resource_limits.h"
 #include "helper/vetting.h"
 
 namespace {
@@ -30,10 +31,11 @@ void as_request(ByteView bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   if (size == 0) return 0;
   ByteView bytes = view(data + 1, size - 1);
-  switch (data[0] % 3) {
+  switch (data[0] % 4) {
     case 0: as_request(bytes); break;
     case 1: (void)check_core_file(bytes); break;
-    default: (void)parse_status(text(bytes));
+    case 2: (void)proc::parse_status(text(bytes)); break;
+    default: (void)parse_limits(text(bytes));
   }
   return 0;
 }

@@ -5,12 +5,13 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 import xxhash
 
 from conftest import Job, tree_of, wait_for
-from rootless import (OTHER, UID, User, answers, as_user, ask, dump_request, frame, helper, needs_helper,  # noqa: F401
+from rootless import (OTHER, UID, Helper, User, answers, as_user, ask, dump_request, frame, helper, needs_helper,  # noqa: F401
                       refused, status, user)
 
 pytestmark = needs_helper
@@ -153,6 +154,7 @@ def test_killed_in_the_middle_of_a_dump(user, helper, victim):
     user.dump(job.pid, "a.img")
     assert job.wait() == 85
     wait_for(lambda: not helper.workers(), "the end of the helper's processes")
+    wait_for(lambda: not left_over(helper), "the end of the helper's files")
 
 
 @pytest.mark.parametrize("victim", ["ckpt-restore", "worker", "ckpt-stem", "criu"])
@@ -169,7 +171,138 @@ def test_killed_in_the_middle_of_a_restore(user, helper, victim):
         assert copy.wait() == 1 and "ckpt-restore: error" in copy.error_text, copy.error_text
     wait_for(lambda: not [*helper.workers(), *helpers_besides(helper)] and not os.path.exists(f"/proc/{criu}"),
              "the end of the helper's processes")
+    wait_for(lambda: not left_over(helper), "the end of the helper's files")
     user.restore("a.img")
+
+
+def left_over(helper):
+    return sorted(p.name for p in (helper.folder / "run").iterdir())
+
+
+# ---- limits and control groups
+
+
+def limits_of(pid):
+    """Hard limits."""
+    lines = pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines()[1:]
+    return {line[:26].strip(): line[26:].split()[1] for line in lines}
+
+
+def test_a_restored_program_has_no_higher_limits_than_its_caller(user, helper):
+    """The caller has lower ones than the program had, also of open files, of which CRIU needs more."""
+    job, _ = user.server()
+    user.dump(job.pid, "a.img")
+    assert job.wait() == 85
+    lower = {"nofile": ("Max open files", 64), "cpu": ("Max cpu time", 1000), "nproc": ("Max processes", 500),
+             "fsize": ("Max file size", 1 << 30), "core": ("Max core file size", 0)}
+    command = ["prlimit", *(f"--{option}={value}" for option, (_, value) in lower.items()),
+               *user.command("ckpt-restore", "--detach", "a.img")]
+    r = subprocess.run(command, env=user.env, cwd=user.folder, capture_output=True, text=True, timeout=90,
+                       stdin=subprocess.DEVNULL)
+    assert r.returncode == 0, r.stderr
+    user.programs.append(int(r.stdout))
+    for pid in [int(r.stdout), *tree_of(int(r.stdout))]:
+        limits = limits_of(pid)
+        assert {name: limits[name] for name, _ in lower.values()} == {name: str(value) for name, value in lower.values()}
+
+
+def test_a_limit_that_the_helper_cannot_take_over_is_an_error(user):
+    """The caller has higher ones than the helper."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-helper-"))
+    folder.chmod(0o755)
+    low = Helper(folder, "prlimit", "--nproc=1000")
+    user.env["CKPT_HELPER"] = low.socket
+    try:
+        job, (*ports, _) = user.server()
+        said = refused(user.tool("ckpt-dump", job.pid, "-o", "a.img"))
+        assert 'cannot take over the caller\'s limit "Max processes"' in said and "LimitNPROC=infinity" in said, said
+        answers(ports)
+    finally:
+        low.close()
+        shutil.rmtree(folder)
+
+
+def control_group():
+    """A new one of version 2, which belongs to the user as systemd's user@UID.service does; none here: None."""
+    for line in pathlib.Path("/proc/self/mounts").read_text().splitlines():
+        _, point, kind, *_ = line.split()
+        if kind != "cgroup2" or not os.access(point, os.W_OK):
+            continue
+        folder = pathlib.Path(point, f"ckpt-test-{os.getpid()}")
+        try:
+            (folder / "app").mkdir(parents=True)
+        except OSError:
+            return None
+        for path in [folder, *folder.rglob("*")]:
+            os.chown(path, UID, UID)
+        return folder
+    return None
+
+
+def test_a_caller_in_a_control_group_of_its_own_is_served(user, helper):
+    group = control_group()
+    if not group:
+        pytest.skip("control groups of version 2 cannot be made here")
+    try:
+        job, _ = user.server()
+        user.dump(job.pid, "a.img")
+        assert job.wait() == 85
+        enter = f"echo $$ >{group}/app/cgroup.procs && exec \"$@\""
+        r = subprocess.run(["sh", "-c", enter, "sh", *user.command("ckpt-restore", "--detach", "a.img")], env=user.env,
+                           cwd=user.folder, capture_output=True, text=True, timeout=90, stdin=subprocess.DEVNULL)
+        assert r.returncode == 0, r.stderr
+        pid = int(r.stdout)
+        user.programs.append(pid)
+        assert f"0::/{group.name}/app\n" in pathlib.Path(f"/proc/{pid}/cgroup").read_text()
+    finally:
+        user.close()
+        wait_for(lambda: not helper.workers(), "the end of the workers")
+        for folder in (group / "app", group):
+            folder.rmdir()
+
+
+# ---- processes of others
+
+
+ENDED = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+ssize_t read(int fd, void *into, size_t size) {
+  char link[64], target[128] = "", ended[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  snprintf(ended, sizeof ended, "/proc/%s/", getenv("ENDED"));
+  if (readlink(link, target, sizeof target - 1) > 0 && !strncmp(target, ended, strlen(ended))) {
+    errno = ESRCH;
+    return -1;
+  }
+  return ((ssize_t(*)(int, void *, size_t))dlsym(RTLD_NEXT, "read"))(fd, into, size);
+}
+"""
+
+
+def test_a_process_of_another_user_that_ends_meanwhile_does_no_harm(user):
+    """The kernel answers ESRCH to whoever has opened a file of /proc before its process ended."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-helper-"))
+    folder.chmod(0o755)
+    (folder / "ended.c").write_text(ENDED)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "ended.so", folder / "ended.c", "-ldl"], check=True)
+    other = subprocess.Popen(["sleep", "1000"])
+    h = Helper(folder, "env", f"LD_PRELOAD={folder}/ended.so", f"ENDED={other.pid}")
+    user.env["CKPT_HELPER"] = h.socket
+    try:
+        job, (*ports, _) = user.server()
+        user.dump(job.pid, "a.img", "--leave-running")
+        answers(ports)
+    finally:
+        h.close()
+        other.kill()
+        other.wait()
+        shutil.rmtree(folder)
 
 
 # ---- forged images
@@ -194,7 +327,7 @@ def test_an_image_that_names_a_wrong_owner_gives_no_rights(user, helper):
         change_manifest(image, str(UID).encode(), str(OTHER).encode())
         subprocess.run(["chown", "-R", str(OTHER), image], check=True)
         said = refused(other.tool("ckpt-restore", "a.img"))
-        assert "CRIU cannot restore the program" in said, said
+        assert f"names uid {OTHER} as its owner, but its processes belong to uid {UID}" in said, said
         wait_for(lambda: not helper.workers(), "the end of the helper's processes")
     finally:
         other.close()

@@ -171,7 +171,7 @@ def test_unread_input_of_64_gib_is_not_allocated(ckpt, tmp_path):
                          streams=[crafted.stream("pipe/7", 64 * GIB, bytes(4 * chunks))])
     os.environ["CKPT_RUNTIME_DIR"] = str(ckpt.runtime)
     try:
-        done = run(tmp_path, "ckpt-restore", path, address_space=6 * GIB)
+        done = run(tmp_path, "ckpt-restore", "--as-root", path, address_space=6 * GIB)
     finally:
         del os.environ["CKPT_RUNTIME_DIR"]
     assert done.code == 1 and "CRIU cannot restore" in done.text, (done.code, done.text)

@@ -172,7 +172,7 @@ def test_the_environment_removes_and_creates_nothing(ckpt, user, criu_for_users,
     done = ckpt.dump_process(job.pid, "image", env=env)
     assert done.returncode == 0, done.stdout
     job.wait()
-    restored = ckpt.restore("image", env=env)
+    restored = ckpt.restore("image", "--as-root", env=env)
     wait_for(lambda: list(ckpt.runtime.glob("ckpt-*/program")) or ended(restored.process), "the restore")
     assert not ended(restored.process), restored.error_text
     assert not precious.is_symlink() and precious.exists() == (trick == "folder")
@@ -189,7 +189,7 @@ def test_an_image_s_session_folder_removes_nothing(ckpt, folder):
     precious.mkdir()
     (precious / "data").write_text("precious")
     crafted.write(ckpt.folder / "image", manifest=dict(crafted.MANIFEST, session_dir=str(precious)))
-    job = ckpt.restore("image")
+    job = ckpt.restore("image", "--as-root")
     assert job.wait() == 1, job.error_text
     assert (precious / "data").read_text() == "precious"
 
@@ -230,7 +230,7 @@ def test_the_log_of_a_failed_restore_has_an_unpredictable_name(ckpt, user, share
     for pid in range(last, last + 3000):
         (shared / f"ckpt-restore-{pid}.log").symlink_to(precious)
         os.chown(shared / f"ckpt-restore-{pid}.log", UID, UID, follow_symlinks=False)
-    job = ckpt.restore("image", env={"CKPT_CRIU": failing_criu(ckpt.folder), "CKPT_RUNTIME_DIR": str(shared)})
+    job = ckpt.restore("image", "--as-root", env={"CKPT_CRIU": failing_criu(ckpt.folder), "CKPT_RUNTIME_DIR": str(shared)})
     assert job.wait() == 1
     assert "its log is " in job.error_text, job.error_text
     log = pathlib.Path(job.error_text.split("its log is ")[1].split("\n")[0])

@@ -142,7 +142,9 @@ def test_what_root_has_started_for_a_user_stays_root_s(user, root, criu_for_user
     subprocess.run(["chown", "-R", str(UID), user.folder / "mine.img"], check=True)
     said = refused(user.tool("ckpt-restore", "mine.img", capabilities=["checkpoint_restore"]))
     assert "does not name you as the only user of the program: run this as root" in said
-    r = root("ckpt-restore", "--detach", image)
+    said = refused(root("ckpt-restore", "--detach", image))
+    assert f"names no owner, and its processes belong to uid {UID}" in said and "add --as-root" in said, said
+    r = root("ckpt-restore", "--detach", "--as-root", image)
     assert r.returncode == 0, r.stderr
     user.programs.append(int(r.stdout))
     assert_is_users(r.stdout.strip())
@@ -345,7 +347,7 @@ def test_a_tree_with_a_setuid_program_is_refused(user, helper):
 
 
 @pytest.mark.parametrize("name", ["setuid", "setgid", "setpcap", "sys_admin", "sys_chroot", "sys_ptrace",
-                                  "checkpoint_restore"])
+                                  "checkpoint_restore", "dac_override"])
 def test_the_helper_names_the_capability_that_it_lacks(tmp_path, name):
     r = subprocess.run(["setpriv", f"--bounding-set=-{name}", str(HELPER), "--socket", str(tmp_path / "s"), "--folder",
                         str(tmp_path / "run")], capture_output=True, text=True, timeout=60)
@@ -353,10 +355,11 @@ def test_the_helper_names_the_capability_that_it_lacks(tmp_path, name):
 
 
 def test_the_helper_gives_up_what_it_does_not_need(helper):
-    names = {3: "fowner", 6: "setgid", 7: "setuid", 8: "setpcap", 18: "sys_chroot", 19: "sys_ptrace", 21: "sys_admin",
+    names = {1: "dac_override", 3: "fowner", 6: "setgid", 7: "setuid", 8: "setpcap", 18: "sys_chroot", 19: "sys_ptrace", 21: "sys_admin",
              40: "checkpoint_restore"}
-    permitted = int(status(helper.process.pid)["CapPrm"][0], 16)
+    permitted, effective = (int(status(helper.process.pid)[c][0], 16) for c in ("CapPrm", "CapEff"))
     assert {b for b in range(64) if permitted >> b & 1} == set(names) - {3}
+    assert permitted ^ effective == 1 << 1  # only while a request enters a control group
 
 
 def test_a_criu_that_others_can_change_is_refused(tmp_path):

@@ -14,11 +14,13 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr const char *kRootsFolder = "/run";
+// Not ckpt-helper's, which lets users dump the programs of the namespaces that are marked in its
+// own.
+constexpr const char *kRootsFolder = "/run/ckpt-root";
 
 u64 capabilities_for(const CriuRights &rights) {
   u64 capabilities = helper::criu_capabilities();
-  if (rights.connections) capabilities |= helper::bit(CAP_NET_ADMIN);
+  if (rights.connections) capabilities |= bit_of(CAP_NET_ADMIN);
   return capabilities;
 }
 

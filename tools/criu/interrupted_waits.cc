@@ -7,8 +7,9 @@
 #include <sys/syscall.h>
 #include <sys/user.h>
 
-#include <fstream>
+#include <sstream>
 
+#include "common/base/file_text.h"
 #include "tools/proc/seized_thread.h"
 
 namespace ckpt::tools {
@@ -43,7 +44,8 @@ bool can_begin_again(const SystemCall &c) {
 
 // As /proc/PID/task/TID/syscall has it (proc_pid_syscall(5)).
 SystemCall call_of(pid_t pid, pid_t thread) {
-  std::ifstream in(fmt::format("/proc/{}/task/{}/syscall", pid, thread));
+  std::istringstream in(
+      file_text(fmt::format("/proc/{}/task/{}/syscall", pid, thread)).value_or(""));
   SystemCall c;
   u64 first;
   if (!(in >> c.number >> std::hex >> first >> c.second >> c.third >> c.fourth)) c.number = -1;

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "common/ipc/unix_socket.h"
 #include "helper/protocol.h"
-#include "helper/status.h"
 
 namespace ckpt::tools {
 namespace {
@@ -17,13 +17,15 @@ using Way = CriuRights::Way;
 
 // What CRIU asks for as root.
 constexpr u64 kRootNeeds =
-    helper::bit(CAP_CHECKPOINT_RESTORE) | helper::bit(CAP_SYS_PTRACE) | helper::bit(CAP_SYS_ADMIN);
+    bit_of(CAP_CHECKPOINT_RESTORE) | bit_of(CAP_SYS_PTRACE) | bit_of(CAP_SYS_ADMIN);
+
+constexpr int kNotExecuted = 127;
 
 void check_root(Reasons &reasons) {
   if (u64 missing = kRootNeeds & ~helper::own_capabilities())
     reasons.push_back(fmt::format(
         "root lacks {} here: give it to this container, or run this command outside of it",
-        helper::names_of(missing)));
+        names_of_capabilities(missing)));
 }
 
 bool helper_listens() { return connect_unix(helper_socket()).has_value(); }
@@ -41,86 +43,159 @@ Way way_of_user(bool alone, Reasons &reasons) {
     reasons.push_back(fmt::format(
         "CRIU needs {}, and ckpt-helper does not listen on {}: ask the administrator to start it "
         "(systemctl enable --now ckpt-helper.socket), or run this as root",
-        helper::names_of(missing), helper_socket()));
+        names_of_capabilities(missing), helper_socket()));
   return Way::Own;
 }
 
-void check_owner(const std::optional<helper::Identity> &owner, const char *what, Reasons &reasons) {
-  if (owner && owner->uid != ::geteuid())
+void check_user(const Credentials &owner, const char *what, Reasons &reasons) {
+  if (owner.uid != ::geteuid())
     reasons.push_back(fmt::format("{} belongs to uid {}, and you are uid {}: run this as that user",
-                                  what, owner->uid, ::geteuid()));
+                                  what, owner.uid, ::geteuid()));
 }
 
 // CRIU sets the groups of the program, which only root may do.
-void check_groups(const helper::Identity &owner, Reasons &reasons) {
+void check_groups(const Credentials &owner, Reasons &reasons) {
   std::vector<gid_t> groups(static_cast<size_t>(::getgroups(0, nullptr)));
   groups.resize(static_cast<size_t>(::getgroups(static_cast<int>(groups.size()), groups.data())));
-  if (owner.gid == ::getegid() && owner.groups == groups) return;
+  if (Ownership{owner, {}}.is({::geteuid(), ::getegid(), groups})) return;
   reasons.push_back(
       "the program's groups differ from yours (id shows them): log in with the same groups, or run "
       "this as root");
 }
 
-// A program that root has started for a user (setpriv, a service) may have files and a working
-// folder and namespaces that the user cannot reach. CRIU then works as root.
-bool started_by(const helper::Identity &owner, const Target &target) {
-  Result<Process> keeper = read_process(target.keeper);
-  return keeper && keeper->credentials().uid == owner.uid;
+helper::Identity identity_of(const Credentials &user) {
+  return {{user.uid, user.gid, user.groups}};
+}
+
+// No value: the keeper is root's. A program that root has started for a user (setpriv, a service)
+// may have files and a working folder and namespaces that the user cannot reach.
+std::optional<Process> keeper_of_user(const Target &target) {
+  Process keeper = read_process(target.keeper).value_or(Process());  // of an ended one: nobody's
+  return keeper.has_only(0) ? std::nullopt : std::optional(std::move(keeper));
+}
+
+// Root's CRIU works only for root's keepers. It would obey files and links that the user of another
+// keeper can change.
+void choose_for_root(const Target &target, const Ownership &owner, CriuRights &rights,
+                     Reasons &reasons) {
+  std::optional<Process> keeper = keeper_of_user(target);
+  if (!keeper) return;
+  rights.way = Way::ForUser;
+  if (owner.user && owner.user->uid == keeper->credentials().uid) return;
+  reasons.push_back(fmt::format(
+      "a process of the program has a right that uid {} has not ({}), and CRIU with root's rights "
+      "would serve that user: end that process first, or start the whole program by root's "
+      "ckpt-run",
+      keeper->credentials().uid,
+      owner.user ? fmt::format("they belong to uid {}", owner.user->uid) : owner.why));
+}
+
+// With the rights of which user an image can be restored: the manifest's owner, if CRIU's files say
+// the same. Root's programs need no owner there: some images of earlier versions have none.
+std::optional<Credentials> owner_of_image(const ImageManifest &m, const Ownership &recorded,
+                                          std::string &why) {
+  if (!recorded.user) {
+    why = recorded.why;
+  } else if (!m.owner && !recorded.is_root()) {
+    why = fmt::format("the image names no owner, and its processes belong to uid {}",
+                      recorded.user->uid);
+  } else if (m.owner && m.owner->uid != recorded.user->uid) {
+    why = fmt::format("the image names uid {} as its owner, but its processes belong to uid {}",
+                      m.owner->uid, recorded.user->uid);
+  } else if (m.owner && !recorded.is_root() && !recorded.is(*m.owner)) {
+    why = fmt::format("the image names an owner of uid {}, but its processes have other groups",
+                      m.owner->uid);
+  } else {
+    return recorded.user;
+  }
+  return std::nullopt;
+}
+
+CriuRights rights_of_root(const ImageManifest &m, const RestoreRequest &request, Reasons &reasons) {
+  CriuRights rights;
+  check_root(reasons);
+  if (request.as_root) return rights;
+  std::string why;
+  std::optional<Credentials> owner = owner_of_image(m, request.recorded, why);
+  if (!owner)
+    reasons.push_back(
+        fmt::format("only root's rights could restore it ({}), and CRIU would then open its files "
+                    "by names that the program's users can change: add --as-root if you trust them",
+                    why));
+  if (owner) rights.user = identity_of(*owner);
+  if (owner && owner->uid != 0) rights.way = Way::ForUser;
+  return rights;
 }
 
 }  // namespace
 
-std::optional<helper::Identity> owner_of(const Target &target) {
-  std::optional<helper::Identity> owner;
+Ownership ownership_of(const Target &target) {
+  std::vector<ThreadIdentity> all;
   for (const Process &p : target.processes) {
-    Result<helper::Status> s = helper::read_status(p.pid);
-    if (!s) continue;
-    if (!owner) owner = {s->uids[0], s->gids[0], s->groups};
-    bool one_gid = std::ranges::all_of(s->gids, [&](gid_t g) { return g == owner->gid; });
-    if (!s->has_uid(owner->uid) || !one_gid || s->groups != owner->groups) return std::nullopt;
-    if (owner->uid != 0 && s->permitted != 0) return std::nullopt;
+    Result<std::vector<ThreadIdentity>> threads = identities_of(p.pid);
+    if (!threads) return {std::nullopt, std::move(threads).error().what};
+    std::ranges::move(*threads, std::back_inserter(all));
   }
-  return owner;
+  return ckpt::ownership_of(all);
 }
 
 std::optional<helper::Identity> user_served(const Target &target) {
-  std::optional<helper::Identity> owner = owner_of(target);
-  bool is_other = ::geteuid() == 0 && owner && owner->uid != 0 && started_by(*owner, target);
-  return is_other ? owner : std::nullopt;
+  std::optional<Process> keeper = keeper_of_user(target);
+  if (::geteuid() != 0 || !keeper) return std::nullopt;
+  Ownership owner = ownership_of(target);
+  return identity_of(owner.user ? *owner.user : keeper->credentials());
 }
 
 CriuRights rights_to_dump(const Target &target, Reasons &reasons) {
   CriuRights rights;
-  std::optional<helper::Identity> owner = owner_of(target);
-  if (owner) rights.user = *owner;
+  Ownership owner = ownership_of(target);
+  if (owner.user) rights.user = identity_of(*owner.user);
   if (::geteuid() == 0) {
-    if (user_served(target)) rights.way = Way::ForUser;
+    choose_for_root(target, owner, rights, reasons);
     check_root(reasons);
     return rights;
   }
   rights.way = way_of_user(!target.own_pid_namespace, reasons);
-  if (!owner)
-    reasons.push_back(
-        "a process of the program has another user, other groups or capabilities: run this as "
-        "root");
-  check_owner(owner, "the program", reasons);
+  if (!owner.user)
+    reasons.push_back(fmt::format(
+        "a process of the program has another user, other groups or capabilities: {}. End it "
+        "first, or start the whole program by root's ckpt-run and run this as root",
+        owner.why));
+  if (owner.user) check_user(*owner.user, "the program", reasons);
   return rights;
 }
 
-CriuRights rights_to_restore(const ImageManifest &m, bool new_namespace, Reasons &reasons) {
+Result<> check_recorded(const CriuRights &rights, const Ownership &recorded) {
+  if (!rights.unprivileged() || recorded.is(rights.user)) return {};
+  return fail_with_hint(
+      fmt::format("the program got other rights in the middle of the checkpoint ({})",
+                  recorded.user ? fmt::format("it belongs to uid {} and gid {} now",
+                                              recorded.user->uid, recorded.user->gid)
+                                : recorded.why),
+      "run ckpt-dump again");
+}
+
+std::string why_as_root(const CriuRights &rights, const Ownership &owner) {
+  if (rights.unprivileged() || owner.is_root()) return {};
+  return fmt::format(
+      "only root's ckpt-restore --as-root can restore it: root has started it, and {}",
+      owner.user ? fmt::format("it belongs to uid {}", owner.user->uid) : owner.why);
+}
+
+CriuRights rights_to_restore(const ImageManifest &m, const RestoreRequest &request,
+                             Reasons &reasons) {
+  if (::geteuid() == 0) return rights_of_root(m, request, reasons);
   CriuRights rights;
-  if (m.owner) rights.user = *m.owner;
-  if (::geteuid() == 0) {
-    if (m.owner && m.owner->uid != 0) rights.way = Way::ForUser;
-    check_root(reasons);
-    return rights;
-  }
-  rights.way = way_of_user(!new_namespace, reasons);
-  check_owner(m.owner, "the image's program", reasons);
-  if (!m.owner)
-    reasons.push_back(
-        "the image does not name you as the only user of the program: run this as root");
-  if (m.owner && m.owner->uid == ::geteuid()) check_groups(*m.owner, reasons);
+  rights.way = way_of_user(!request.new_namespace, reasons);
+  if (request.as_root) reasons.push_back("--as-root was given, and you are not root: leave it out");
+  std::string why;
+  std::optional<Credentials> owner = owner_of_image(m, request.recorded, why);
+  if (!owner)
+    reasons.push_back(fmt::format(
+        "the image does not name you as the only user of the program: run this as root ({})", why));
+  if (owner) rights.user = identity_of(*owner);
+  if (owner) check_user(*owner, "the image's program", reasons);
+  if (owner && owner->uid == ::geteuid()) check_groups(*owner, reasons);
   return rights;
 }
 
@@ -130,9 +205,9 @@ std::string helper_socket() {
 }
 
 std::function<void()> keep_own_capabilities(const CriuRights &rights) {
-  u64 kept = rights.way == Way::Own ? helper::criu_capabilities() : 0;
-  return [kept] {
-    if (kept) (void)helper::pass_on(kept);
+  if (rights.way != Way::Own) return [] {};
+  return [kept = helper::criu_capabilities()] {
+    if (!helper::pass_on_only(kept)) ::_exit(kNotExecuted);
   };
 }
 

@@ -10,6 +10,7 @@
 
 #include "common/base/shortage.h"
 #include "common/ipc/unix_socket.h"
+#include "helper/core_file.h"
 #include "tools/criu/streamer.h"
 
 namespace ckpt::tools {
@@ -69,6 +70,8 @@ Result<> StreamCapture::copy(UniqueFd pipe, const std::string &name) {
   // The pages of a process: content-defined cuts find pages that moved since the parent image.
   auto cut = name.starts_with("pages-") ? storage::Cut::Content : storage::Cut::Fixed;
   CKPT_TRY(storage::StreamId id, image_.stream(std::string(kCriuStreams) + name, cut));
+  bool kept = RecordedIdentities::wants(name);
+  Bytes file;
   while (!cancelled_) {
     pollfd p{pipe.get(), POLLIN, 0};
     if (::poll(&p, 1, 100) == 0) continue;  // checks cancelled_ again
@@ -76,10 +79,19 @@ Result<> StreamCapture::copy(UniqueFd pipe, const std::string &name) {
     ssize_t n = ::read(pipe.get(), room.data(), room.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno("cannot read {} from CRIU", name);
+    if (n == 0 && kept) note_identity(name, file);
     if (n == 0) return image_.close(id);
+    std::span<std::byte> piece = room.first(static_cast<size_t>(n));
+    if (kept && file.size() <= helper::kMaxCoreBytes)
+      file.insert(file.end(), piece.begin(), piece.end());
     CKPT_CHECK(image_.commit(id, static_cast<size_t>(n)));
   }
   return {};
+}
+
+void StreamCapture::note_identity(const std::string &name, ByteView file) {
+  std::lock_guard lock(mutex_);
+  identities_.add(name, file);
 }
 
 void StreamCapture::note(const Result<> &r) {

@@ -11,6 +11,7 @@
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "storage/write/image_writer.h"
+#include "tools/criu/recorded_identities.h"
 
 namespace ckpt::tools {
 
@@ -24,6 +25,8 @@ class StreamCapture {
   Result<> start(UniqueFd connection);
   // After CRIU has ended: waits until all bytes are in the image. Returns the first error.
   Result<> finish();
+  // What the files say about identities, after finish().
+  const RecordedIdentities &identities() const { return identities_; }
   // Breaks the pipes, so that CRIU fails, removes its parasite code from the program and ends.
   void cancel();
 
@@ -33,6 +36,7 @@ class StreamCapture {
   Result<> serve(int socket);
   Result<> copy(UniqueFd pipe, const std::string &name);
   void note(const Result<> &r);
+  void note_identity(const std::string &name, ByteView file);
 
   storage::ImageWriter &image_;
   UniqueFd listener_, connection_;
@@ -41,6 +45,7 @@ class StreamCapture {
   std::list<std::thread> copiers_;
   std::set<int> open_;  // sockets that cancel() shuts down
   std::atomic<bool> cancelled_ = false;
+  RecordedIdentities identities_;
   Result<> first_error_;
 };
 

@@ -87,21 +87,17 @@ std::string utc_now() {
 
 }  // namespace
 
-json describe_program(const Target &target, const Criu &criu, const CriuRights &rights) {
-  json m = {{"program", executable_of(target.root)},
-            {"argv", arguments_of(target.root)},
-            {"cwd", working_folder_of(target.root)},
-            {"created", utc_now()},
-            {"ckpt_version", CKPT_VERSION},
-            {"protocol", protocol::kVersion},
-            {"criu_version", criu.version},
-            {"host", describe_host()},
-            {"root_pid", target.processes.front().ns_pid()},
-            {"session_dir", session_folder_of(target.root, target.keeper, target.session_socket)}};
-  if (std::optional<helper::Identity> owner = owner_of(target);
-      owner && (owner->uid == 0 || rights.unprivileged()))
-    m["owner"] = {{"uid", owner->uid}, {"gid", owner->gid}, {"groups", owner->groups}};
-  return m;
+json describe_program(const Target &target, const Criu &criu) {
+  return {{"program", executable_of(target.root)},
+          {"argv", arguments_of(target.root)},
+          {"cwd", working_folder_of(target.root)},
+          {"created", utc_now()},
+          {"ckpt_version", CKPT_VERSION},
+          {"protocol", protocol::kVersion},
+          {"criu_version", criu.version},
+          {"host", describe_host()},
+          {"root_pid", target.processes.front().ns_pid()},
+          {"session_dir", session_folder_of(target.root, target.keeper, target.session_socket)}};
 }
 
 json describe_processes(const Target &target, const std::set<pid_t> &stopped_before) {

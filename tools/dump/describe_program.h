@@ -27,6 +27,6 @@ nlohmann::json describe_files(const Target &target, const DescriptorTable &table
 nlohmann::json describe_mapped_files(const Target &target, const DescriptorTable &table,
                                      FileHashes &hashes, bool stopped);
 // The parts that do not change while the program runs.
-nlohmann::json describe_program(const Target &target, const Criu &criu, const CriuRights &rights);
+nlohmann::json describe_program(const Target &target, const Criu &criu);
 
 }  // namespace ckpt::tools

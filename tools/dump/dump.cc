@@ -179,7 +179,7 @@ Result<> Dump::resolve() {
 }
 
 Result<> Dump::open_image() {
-  manifest_ = describe_program(target_, criu_, rights_);
+  manifest_ = describe_program(target_, criu_);
   hash_files();
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   CKPT_TRY(image_, create_image(options_));
@@ -193,7 +193,7 @@ Result<> Dump::open_image() {
 // Done now, so that it need not be done while the program is stopped.
 void Dump::hash_files() {
   DescriptorTable table = read_descriptors(target_);
-  hashes_ = FileHashes(target_.files);
+  hashes_ = FileHashes(target_.files, rights_.for_files());
   hashes_.add_open_files(table);
   (void)describe_mapped_files(target_, table, hashes_, false);
 }
@@ -223,7 +223,8 @@ Result<> Dump::dump_criu_side() {
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   if (!options_.criu_log.empty()) log = options_.criu_log;
   CKPT_CHECK(dump_host_side(
-      {criu_, rights_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
+      {criu_, rights_, target_, *image_, cancel_, std::move(inherited), std::move(log), recorded_},
+      stopped_));
   links_ = keep_link_remaps(target_, read_descriptors(target_));
   return {};
 }
@@ -235,6 +236,7 @@ Result<> Dump::record_stopped_program() {
     return fail("the program ended during the checkpoint");
   // A process may have got another user by executing a setuid program.
   CKPT_CHECK(check_owners(ProcessTable::read(), target_));
+  CKPT_CHECK(record_owner());
   CKPT_TRY(handles_, handles_of_tree(target_.root, target_.processes));
   CKPT_CHECK(check_no_new_agents());
   report_.processes = target_.processes.size();

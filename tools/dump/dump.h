@@ -15,6 +15,7 @@
 #include "storage/format/pipe_format.h"
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
+#include "tools/criu/recorded_identities.h"
 #include "tools/criu/rights.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/barriers.h"
@@ -46,6 +47,7 @@ struct DumpOptions {
   int timeout_seconds = 60;
   DumpBarriers *barriers = nullptr;  // of a job, which is checkpointed as one
   std::string criu_log;              // of a CRIU that fails; "": beside the image
+  bool refuse_as_root = false;       // what only ckpt-restore --as-root could restore
 };
 
 struct DumpReport {
@@ -94,6 +96,7 @@ class Dump {
   Result<> dump_criu_side();
   Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
+  Result<> record_owner();
   Result<> check_no_new_agents() const;
   Result<> wake();
   Result<> write();
@@ -132,6 +135,7 @@ class Dump {
   bool stopped_ = false;     // CRIU has left the process tree stopped
   FileHashes hashes_;
   std::vector<ImageManifest::Link> links_;
+  RecordedIdentities recorded_;
   nlohmann::json manifest_;
   DumpReport report_;
 };

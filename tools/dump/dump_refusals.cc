@@ -24,6 +24,9 @@ Result<> Dump::preflight() {
   check_main_threads(target_, reasons);
   CKPT_CHECK(refuse_if(reasons));
   rights_ = rights_to_dump(target_, reasons);
+  if (std::string why = why_as_root(rights_, ownership_of(target_));
+      options_.refuse_as_root && !why.empty())
+    reasons.push_back(std::move(why));
   if (Result<Criu> criu = find_criu()) {
     criu_ = *criu;
     check_container(target_, criu_, reasons);
@@ -60,6 +63,21 @@ Closables Dump::find_closables() const {
   check_fabrics(target_, all);
   name_libraries(target_, all);
   return all;
+}
+
+// The program is stopped, so that what CRIU has recorded is what a restore will obey. A process may
+// have got other rights since they were checked.
+Result<> Dump::record_owner() {
+  Ownership recorded = recorded_.ownership();
+  CKPT_CHECK(check_recorded(rights_, recorded));
+  std::string why = why_as_root(rights_, recorded);
+  if (!why.empty() && options_.refuse_as_root) return refuse_if({why});
+  if (!why.empty()) report_.remarks.push_back(std::move(why));
+  if (rights_.unprivileged() || recorded.is_root())
+    manifest_["owner"] = {{"uid", recorded.user->uid},
+                          {"gid", recorded.user->gid},
+                          {"groups", recorded.user->groups}};
+  return {};
 }
 
 // The callbacks have run.

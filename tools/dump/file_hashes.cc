@@ -36,6 +36,7 @@ void FileHashes::add_open_files(const DescriptorTable &table) {
 }
 
 std::optional<u64> FileHashes::add_mapped_file(const std::string &path) {
+  AsUser as(user_);
   return has_build_id(files_ + path) ? std::nullopt : add(path);
 }
 
@@ -43,6 +44,7 @@ std::optional<u64> FileHashes::of_shared_file(const std::string &path) {
   struct stat st {};
   struct statfs fs {};
   std::string here = files_ + path;
+  AsUser as(user_);
   if (::stat(here.c_str(), &st) < 0 || static_cast<u64>(st.st_size) > shared_bytes_left_ ||
       ::statfs(here.c_str(), &fs) < 0 || static_cast<long>(fs.f_type) == TMPFS_MAGIC)
     return std::nullopt;
@@ -53,6 +55,7 @@ std::optional<u64> FileHashes::of_shared_file(const std::string &path) {
 std::optional<u64> FileHashes::add(const std::string &path) {
   struct stat st {};
   std::string here = files_ + path;
+  AsUser as(user_);
   if (::stat(here.c_str(), &st) < 0) return std::nullopt;
   i64 mtime_ns = modification_time(st);
   if (auto known = find(path, mtime_ns)) return known;

@@ -10,14 +10,18 @@
 #include <optional>
 #include <string>
 
+#include "common/base/as_user.h"
 #include "tools/dump/outer_pipes.h"
 
 namespace ckpt::tools {
 
 class FileHashes {
  public:
-  // `files`: what the program's paths begin with here (Target).
-  explicit FileHashes(std::string files = "") : files_(std::move(files)) {}
+  FileHashes() = default;
+  // `files`: what the program's paths begin with here (Target). The paths are the program's, so the
+  // files are opened with the rights of its user.
+  FileHashes(std::string files, Credentials user)
+      : files_(std::move(files)), user_(std::move(user)) {}
   // Small files that are open for reading alone. The program may write the others until it stops.
   void add_open_files(const DescriptorTable &table);
   // The hash of a mapped file, or none if CRIU itself compares the file's build ID.
@@ -37,6 +41,7 @@ class FileHashes {
   std::optional<u64> add(const std::string &path);
 
   std::string files_;
+  Credentials user_;
   std::map<std::string, Entry> by_path_;
   u64 bytes_left_ = 256u << 20;        // bounds what a dump reads
   u64 shared_bytes_left_ = 64u << 20;  // and while the program is stopped

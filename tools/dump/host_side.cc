@@ -125,6 +125,7 @@ Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped)
     report_parasites(side.target);
   }
   Result<> captured = capture.finish();
+  side.recorded = capture.identities();
   CKPT_CHECK(side.cancel.check());
   // If the image cannot be written, CRIU fails too, because of a broken pipe. The error of the
   // image is the cause.

@@ -8,6 +8,7 @@
 
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
+#include "tools/criu/recorded_identities.h"
 #include "tools/criu/rights.h"
 #include "tools/dump/cancel.h"
 #include "tools/session/target.h"
@@ -24,7 +25,8 @@ struct HostSide {
   // If this tool is killed, they stay open until CRIU has ended too, so that neither the keeper nor
   // an agent acts while CRIU still works on the program.
   std::vector<int> inherited;
-  std::string kept_log;  // where a copy of CRIU's log goes after a failure
+  std::string kept_log;          // where a copy of CRIU's log goes after a failure
+  RecordedIdentities &recorded;  // of the program's threads, once they are stopped
 };
 
 // Runs CRIU. Sets `stopped` if CRIU leaves the whole process tree stopped, which it also does when

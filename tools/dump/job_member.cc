@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
+#include "common/base/file_text.h"
 #include "common/base/log.h"
 #include "tools/json_text.h"
 #include "tools/proc/process.h"
@@ -21,9 +21,8 @@ constexpr auto kRetryInterval = 1s;
 
 // A machine's boot and a network namespace of it.
 std::string this_node() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{}-{}", boot, namespace_of(::getpid(), "net"));
+  std::string boot = file_text("/proc/sys/kernel/random/boot_id").value_or("");
+  return fmt::format("{}-{}", boot.substr(0, boot.find('\n')), namespace_of(::getpid(), "net"));
 }
 
 }  // namespace

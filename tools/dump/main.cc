@@ -224,7 +224,8 @@ Result<int> run_all(const Options &o) {
                      .remove_older = d.overwrite,
                      .json = o.json,
                      .quiet = o.quiet};
-  all.options = {"--timeout", std::to_string(d.timeout_seconds)};
+  // ckpt-restore --all could not restore it, and a shutdown would end it.
+  all.options = {"--refuse-as-root", "--timeout", std::to_string(d.timeout_seconds)};
   if (d.leave_running) all.options.push_back("--leave-running");
   if (d.memory_mib)
     all.options.insert(all.options.end(), {"--memory", std::to_string(*d.memory_mib)});
@@ -344,6 +345,7 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("-q,--quiet", o.quiet, "print neither progress nor the report");
   line.flag("--verbose", o.verbose, "log every step");
   line.flag("--outcome-when-durable", d.outcome_when_durable, "").hide();
+  line.flag("--refuse-as-root", d.refuse_as_root, "").hide();
 }
 
 }  // namespace

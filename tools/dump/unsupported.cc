@@ -8,11 +8,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <thread>
 
+#include "common/base/file_text.h"
 #include "tools/dump/memory_files.h"
 #include "tools/proc/descriptors.h"
 
@@ -62,7 +63,7 @@ bool has_sysv_memory(pid_t pid) {
 bool waits_in_vfork(pid_t pid) {
   Result<Process> p = read_process(pid);
   if (!p || p->state != 'D') return false;
-  std::ifstream in(fmt::format("/proc/{}/syscall", pid));
+  std::istringstream in(file_text(fmt::format("/proc/{}/syscall", pid)).value_or(""));
   long number = -1;
   return (in >> number) && (number == SYS_vfork || number == SYS_clone || number == SYS_clone3);
 }

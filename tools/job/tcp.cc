@@ -11,8 +11,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 
+#include "common/base/file_text.h"
 #include "common/ipc/local_port.h"
 #include "tools/net/inet_table.h"
 
@@ -58,7 +59,7 @@ Result<> wait_connected(int socket, std::chrono::milliseconds timeout) {
 
 // The first port above those that the kernel chooses by itself (ip(7), ip_local_port_range).
 unsigned first_unused_port() {
-  std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  std::istringstream range(file_text("/proc/sys/net/ipv4/ip_local_port_range").value_or(""));
   unsigned first = 0, last = kLastPort;
   range >> first >> last;
   return last + 1;

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 
 #include <fmt/format.h>
+
+#include "common/base/file_text.h"
 
 namespace ckpt::tools {
 namespace {
@@ -84,10 +85,8 @@ std::vector<InetSocket> inet_sockets(pid_t pid, InetProtocol protocol) {
   const char *name = protocol == InetProtocol::Tcp ? "tcp" : "udp";
   std::vector<InetSocket> all;
   for (bool v6 : {false, true}) {
-    std::ifstream in(fmt::format("/proc/{}/net/{}{}", pid, name, v6 ? "6" : ""));
-    std::ostringstream text;
-    text << in.rdbuf();
-    std::vector<InetSocket> more = parse_inet_table(text.view(), v6);
+    std::string path = fmt::format("/proc/{}/net/{}{}", pid, name, v6 ? "6" : "");
+    std::vector<InetSocket> more = parse_inet_table(file_text(path).value_or(""), v6);
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

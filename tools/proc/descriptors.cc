@@ -12,11 +12,12 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include <fmt/format.h>
+
+#include "common/base/file_text.h"
+#include "common/proc/status.h"
 
 namespace ckpt::tools {
 namespace {
@@ -25,7 +26,7 @@ constexpr std::string_view kDeleted = " (deleted)";
 
 // The fields of proc_pid_fdinfo(5) that are used here.
 void read_fdinfo(const std::string &path, Descriptor &d) {
-  std::ifstream in(path);
+  std::istringstream in(file_text(path).value_or(""));
   for (std::string key, value; in >> key && std::getline(in, value);) {
     if (key == "flags:") d.flags = static_cast<int>(std::strtol(value.c_str(), nullptr, 8));
     if (key == "mnt_id:") d.mount = std::atoi(value.c_str());
@@ -112,10 +113,8 @@ int terminal_index_of(u64 rdev) {
 
 std::vector<Descriptor> descriptors_of(pid_t pid) {
   std::vector<Descriptor> v;
-  std::error_code ec;
-  for (const auto &e : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), ec))
-    if (Descriptor d; read_descriptor(pid, std::atoi(e.path().filename().c_str()), d))
-      v.push_back(std::move(d));
+  for (int fd : proc::descriptors_of(pid))
+    if (Descriptor d; read_descriptor(pid, fd, d)) v.push_back(std::move(d));
   return v;
 }
 
@@ -127,7 +126,7 @@ UniqueFd duplicate_descriptor(pid_t pid, int fd) {
 
 std::set<int> mounts_of(pid_t pid) {
   std::set<int> all;
-  std::ifstream in(fmt::format("/proc/{}/mountinfo", pid));
+  std::istringstream in(file_text(fmt::format("/proc/{}/mountinfo", pid)).value_or(""));
   for (std::string line; std::getline(in, line);) all.insert(std::atoi(line.c_str()));
   return all;
 }
@@ -142,10 +141,7 @@ std::set<int> all_mounts_of(pid_t pid) {
 }
 
 std::vector<ProcMapping> mappings_of(pid_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/maps", pid));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return parse_proc_maps(text.view());
+  return parse_proc_maps(file_text(fmt::format("/proc/{}/maps", pid)).value_or(""));
 }
 
 }  // namespace ckpt::tools

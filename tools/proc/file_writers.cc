@@ -4,14 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
-
+#include "common/proc/status.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
 namespace {
-
-namespace fs = std::filesystem;
 
 // The links in /proc/PID/fd and /proc/PID/map_files have the rights of the descriptor.
 bool is_for_writing(const std::string &link) {
@@ -21,10 +18,10 @@ bool is_for_writing(const std::string &link) {
 
 std::set<FileId> open_for_writing(pid_t pid) {
   std::set<FileId> files;
-  std::error_code ec;
-  for (const auto &e : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), ec)) {
+  for (int fd : proc::descriptors_of(pid)) {
+    std::string link = fmt::format("/proc/{}/fd/{}", pid, fd);
     struct stat st {};
-    if (::stat(e.path().c_str(), &st) == 0 && S_ISREG(st.st_mode) && is_for_writing(e.path()))
+    if (::stat(link.c_str(), &st) == 0 && S_ISREG(st.st_mode) && is_for_writing(link))
       files.insert({st.st_dev, st.st_ino});
   }
   return files;

@@ -1,45 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/proc/process.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <climits>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 #include <sstream>
 #include <utility>
 
+#include "common/base/file_text.h"
 #include "common/base/printable.h"
-#include "tools/text_file.h"
+#include "common/proc/status.h"
 
 namespace ckpt::tools {
 namespace {
 
-std::string slurp(const std::string &path) { return contents_of(path).value_or(""); }
+std::string slurp(const std::string &path) { return file_text(path).value_or(""); }
 
 std::string link_target(const std::string &path) {
   char buf[PATH_MAX];
   ssize_t n = ::readlink(path.c_str(), buf, sizeof buf);
   return n < 0 ? std::string() : std::string(buf, static_cast<size_t>(n));
-}
-
-std::vector<pid_t> numbers(const std::string &line) {
-  std::istringstream in(line);
-  std::vector<pid_t> v;
-  for (pid_t n; in >> n;) v.push_back(n);
-  return v;
-}
-
-std::vector<u32> ids_in(const std::string &line) {
-  std::istringstream in(line);
-  std::vector<u32> ids;
-  for (u32 id; in >> id;) ids.push_back(id);
-  return ids;
 }
 
 std::vector<std::string> split_at_zero(const std::string &s) {
@@ -50,15 +33,6 @@ std::vector<std::string> split_at_zero(const std::string &s) {
     at = end + 1;
   }
   return parts;
-}
-
-std::vector<pid_t> numeric_entries(const std::string &folder) {
-  std::vector<pid_t> v;
-  std::unique_ptr<DIR, int (*)(DIR *)> dir(::opendir(folder.c_str()), ::closedir);
-  while (dirent *e = dir ? ::readdir(dir.get()) : nullptr)
-    if (e->d_name[0] >= '0' && e->d_name[0] <= '9') v.push_back(std::atoi(e->d_name));
-  std::sort(v.begin(), v.end());
-  return v;
 }
 
 // The command in /proc/PID/stat may contain blanks and brackets, so the fields follow the last ')'.
@@ -81,27 +55,6 @@ bool parse_stat(const std::string &stat, Process &p) {
   return true;
 }
 
-void parse_status(const std::string &status, Process &p) {
-  std::istringstream in(status);
-  for (std::string line; std::getline(in, line);) {
-    size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    std::string key = line.substr(0, colon), value = line.substr(colon + 1);
-    if (key == "TracerPid") p.tracer = std::atoi(value.c_str());
-    if (key == "Uid") {
-      p.uids = ids_in(value);
-      p.uid = p.uids.empty() ? p.uid : p.uids.front();
-    }
-    if (key == "Gid") p.gids = ids_in(value);
-    if (key == "Groups") p.groups = ids_in(value);
-    if (key == "NSpid") p.ns_pids = numbers(value);
-    if (key == "NSpgid") p.ns_groups = numbers(value);
-    if (key == "NSsid") p.ns_sessions = numbers(value);
-    if (key == "ShdPnd") p.pending_signals = std::strtoull(value.c_str(), nullptr, 16);
-    if (key == "VmRSS") p.resident_bytes = std::strtoull(value.c_str(), nullptr, 10) << 10;
-  }
-}
-
 Result<Process> read_stat(pid_t pid) {
   Process p;
   p.pid = pid;
@@ -110,7 +63,21 @@ Result<Process> read_stat(pid_t pid) {
   return p;
 }
 
-void read_status(Process &p) { parse_status(slurp(fmt::format("/proc/{}/status", p.pid)), p); }
+// A process that has ended keeps what was known of it.
+void read_status(Process &p) {
+  Result<proc::Status> s = proc::read_status(p.pid);
+  if (!s) return;
+  p.tracer = s->tracer;
+  p.uid = s->uids[0];
+  p.uids.assign(s->uids.begin(), s->uids.end());
+  p.gids.assign(s->gids.begin(), s->gids.end());
+  p.groups = std::move(s->groups);
+  p.ns_pids = std::move(s->pids);
+  p.ns_groups = std::move(s->groups_of_processes);
+  p.ns_sessions = std::move(s->sessions);
+  p.pending_signals = s->pending_signals;
+  p.resident_bytes = s->resident_bytes;
+}
 
 }  // namespace
 
@@ -160,7 +127,7 @@ std::string environment_of(pid_t pid, std::string_view name) {
 
 u64 file_size_limit_of(pid_t pid) {
   constexpr std::string_view kName = "Max file size";
-  std::ifstream in(fmt::format("/proc/{}/limits", pid));
+  std::istringstream in(slurp(fmt::format("/proc/{}/limits", pid)));
   for (std::string line; std::getline(in, line);)
     if (u64 limit = 0; line.starts_with(kName))
       return std::istringstream(line.substr(kName.size())) >> limit ? limit : ~u64{0};
@@ -179,14 +146,9 @@ std::string name_of(const Process &p) {
   return fmt::format("process {} ({})", p.pid, printable(p.command));
 }
 
-u64 namespace_of(pid_t pid, const char *name) {
-  struct stat st {};
-  return ::stat(fmt::format("/proc/{}/ns/{}", pid, name).c_str(), &st) == 0 ? st.st_ino : 0;
-}
+u64 namespace_of(pid_t pid, const char *name) { return proc::namespace_inode(pid, name); }
 
-std::vector<pid_t> threads_of(pid_t pid) {
-  return numeric_entries(fmt::format("/proc/{}/task", pid));
-}
+std::vector<pid_t> threads_of(pid_t pid) { return proc::threads_of(pid); }
 
 bool all_threads_have_ended(pid_t pid) {
   std::vector<pid_t> threads = threads_of(pid);
@@ -214,9 +176,8 @@ std::string thread_name(pid_t pid, pid_t tid) {
 std::vector<ThreadIds> thread_ids_of(pid_t pid) {
   std::vector<ThreadIds> v;
   for (pid_t tid : threads_of(pid)) {
-    Process t;
-    parse_status(slurp(fmt::format("/proc/{}/task/{}/status", pid, tid)), t);
-    v.push_back({tid, t.ns_pids.empty() ? tid : t.ns_pids.back()});
+    Result<proc::Status> t = proc::read_status(pid, tid);
+    v.push_back({tid, t ? t->pid_inside() : tid});
   }
   return v;
 }
@@ -225,7 +186,7 @@ bool session_is_outside() { return ::getsid(0) == 0; }
 
 ProcessTable ProcessTable::read() {
   ProcessTable t;
-  for (pid_t pid : numeric_entries("/proc")) {
+  for (pid_t pid : proc::processes()) {
     Result<Process> p = read_stat(pid);
     if (!p) continue;
     t.children_[p->parent].push_back(pid);

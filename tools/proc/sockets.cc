@@ -2,10 +2,10 @@
 #include "tools/proc/sockets.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <sstream>
 
+#include "common/base/file_text.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
@@ -17,7 +17,7 @@ constexpr unsigned kListening = 0x10000;  // __SO_ACCEPTCON, in the column "Flag
 using UnixSockets = std::map<u64, std::string>;
 
 void add_sockets(pid_t pid, UnixSockets &found) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/net/unix");
+  std::istringstream in(file_text(fmt::format("/proc/{}/net/unix", pid)).value_or(""));
   std::string line;
   std::getline(in, line);
   while (std::getline(in, line)) {

@@ -201,6 +201,9 @@ Result<> check(const Options &o) {
     return fail_with_hint(
         "--all cannot be combined with an image, --resume, --output, --json-report or --every",
         "leave these out; each program writes to IMAGE.out");
+  if (o.restore.as_root && (!o.all.empty() || o.resumed))
+    return fail_with_hint("--as-root cannot be combined with --all or --resume",
+                          "name the image: it is a decision for each one");
   if (o.resumed && !o.restore.image.empty())
     return fail_with_hint("--resume cannot be combined with an image", "leave one of them out");
   if (o.resumed && o.restore.continue_without_devices)
@@ -274,6 +277,8 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--shared-key", r.shared_key, "accept a key file that other users can read");
   line.flag("--trust-image", r.trust_image,
             "restore an image that another user owns or can change: it runs with your rights");
+  line.flag("--as-root", r.as_root,
+            "restore, with root's rights, a program that is not root's alone: trust its users");
   line.option("--device=LIST", r.device,
               "devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME "
               "or UUID")

@@ -5,12 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
+#include "common/base/as_user.h"
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
 #include "tools/criu/criu_by_helper.h"
+#include "tools/criu/recorded_identities.h"
 #include "tools/restore/kept_links.h"
 #include "tools/restore/memory_files.h"
 #include "tools/restore/recorded_sockets.h"
@@ -47,6 +51,13 @@ Result<> no_reasons(const RestoreOptions &o, const Reasons &reasons) {
                         "nothing was started");
 }
 
+// CRIU will open them with the same rights.
+void check_program_files(const RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
+  AsUser as(plan.rights.for_files());
+  check_files(plan.manifest, o.grown_files, reasons);
+  check_mapped_files(plan.manifest, reasons);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
@@ -69,9 +80,13 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   RestorePlan plan;
   CKPT_TRY(plan.image, open_image(o));
   CKPT_TRY(plan.manifest, ImageManifest::parse(plan.image->manifest()));
-  Reasons reasons;
+  Reasons reasons, of_rights;
   plan.rights = rights_to_restore(
-      plan.manifest, pids_taken(plan.manifest) || terminals_taken(plan.manifest), reasons);
+      plan.manifest,
+      {.recorded = RecordedIdentities::of(*plan.image).ownership(),
+       .new_namespace = pids_taken(plan.manifest) || terminals_taken(plan.manifest),
+       .as_root = o.as_root},
+      of_rights);
   bool as_user = plan.rights.way == CriuRights::Way::ForUser;
   if (!as_user) {
     CKPT_TRY(plan.devices, choose_devices(o.device));
@@ -80,10 +95,12 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
     plan.criu = *criu;
   else
     reasons.push_back(criu.error().text());
+  // A damaged image says nothing about rights.
   if (Result<> sound = plan.image->verify(storage::ImageReader::Depth::Stored).result(); !sound)
     reasons.push_back(sound.error().text());
-  check_files(plan.manifest, o.grown_files, reasons);
-  check_mapped_files(plan.manifest, reasons);
+  else
+    std::ranges::move(of_rights, std::back_inserter(reasons));
+  check_program_files(plan, o, reasons);
   check_memory_files(plan.manifest, reasons);
   check_links(plan.manifest, reasons);
   check_sockets(plan.manifest, reasons);

@@ -23,6 +23,7 @@ struct RestoreOptions {
   std::string key_file;
   bool shared_key = false;   // other users can read the key file
   bool trust_image = false;  // other users can have made the image
+  bool as_root = false;      // with root's rights, although the program is not root's alone
   std::string device;
   bool portable = false;
   ReadLimits limits = ReadLimits::Warn;

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 
+#include "tools/session/leftover_mounts.h"
 #include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
@@ -25,6 +26,12 @@ bool is_ours(const std::string &path, struct stat &st) {
   return ::lstat(path.c_str(), &st) == 0 && st.st_uid == ::geteuid();
 }
 
+// As the mounts have it.
+std::string path_of(int folder) {
+  std::error_code ec;
+  return fs::read_symlink(fmt::format("/proc/self/fd/{}", folder), ec);
+}
+
 // The lock goes last, so that whatever happens meanwhile the next remover finds it.
 void remove_files(int folder) {
   std::vector<std::string> names;
@@ -32,7 +39,9 @@ void remove_files(int folder) {
   for (const fs::directory_entry &e :
        fs::directory_iterator(fmt::format("/proc/self/fd/{}", folder), ec))
     if (e.path().filename() != kLockFile) names.push_back(e.path().filename());
-  for (const std::string &name : names) ::unlinkat(folder, name.c_str(), 0);
+  unmount_cgroup_yards(path_of(folder));
+  for (const std::string &name : names)
+    ::unlinkat(folder, name.c_str(), name.starts_with(kCgroupYard) ? AT_REMOVEDIR : 0);
   ::unlinkat(folder, kLockFile, 0);
 }
 

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "common/proc/identity.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -20,15 +21,19 @@ bool is_below_stem(const ProcessTable &table, const Target &target) {
   return target.helper_stem && root && root->parent == target.helper_stem;
 }
 
-Failure other_rights(const Process &p, const Process &keeper) {
-  auto text = [](const Process &q) {
-    std::string all;
-    for (uid_t uid : std::set(q.uids.begin(), q.uids.end()))
-      all += fmt::format("{}{}", all.empty() ? "" : " and ", uid);
-    return all;
-  };
+Result<std::set<uid_t>> uids_of(const Process &p) {
+  CKPT_TRY(std::vector<ThreadIdentity> threads, identities_of(p.pid));
+  std::set<uid_t> all;
+  for (const ThreadIdentity &t : threads) all.insert(t.uids.begin(), t.uids.end());
+  return all;
+}
+
+Failure other_rights(const Process &p, const std::set<uid_t> &its, const Process &keeper,
+                     uid_t user) {
+  std::string uids;
+  for (uid_t uid : its) uids += fmt::format("{}{}", uids.empty() ? "" : " and ", uid);
   return fail_with_hint(fmt::format("{} has the rights of uid {}, but {} those of uid {}",
-                                    name_of(p), text(p), name_of(keeper), text(keeper)),
+                                    name_of(p), uids, name_of(keeper), user),
                         "end it first, or start the whole program by root's ckpt-run");
 }
 
@@ -40,8 +45,11 @@ Result<> check_owners(const ProcessTable &table, const Target &target) {
     return fail("process {} is not a program of process {}", target.root, target.keeper);
   if (keeper->has_only(0)) return {};
   uid_t user = keeper->credentials().uid;
-  for (const Process &p : target.processes)
-    if (p.state != 'Z' && !p.has_only(user)) return other_rights(p, *keeper);
+  for (const Process &p : target.processes) {
+    CKPT_TRY(std::set<uid_t> uids, uids_of(p));
+    bool is_users = uids.empty() || (uids.size() == 1 && uids.contains(user));
+    if (!is_users) return other_rights(p, uids, *keeper, user);
+  }
   return {};
 }
 

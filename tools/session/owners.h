@@ -3,8 +3,8 @@
 // Checks to which user the processes of a program belong. A tool that runs as root dumps, stops and
 // ends processes for a keeper of another user, and that user can change the keeper's files and
 // socket at any time. So only the kernel is trusted: the program's processes are descendants of the
-// keeper, and have its uid. Root's tool then does nothing to a process that the keeper's user could
-// not do.
+// keeper, and all their threads have its uid. Root's tool then does nothing to a process that the
+// keeper's user could not do; for CRIU, criu/rights.h asks for more.
 //
 // A keeper of root is trusted: it may have a program of any user (`ckpt-run setpriv --reuid …`).
 #pragma once

@@ -12,6 +12,7 @@
 
 #include "agent/protocol.h"
 #include "tools/proc/process.h"
+#include "tools/session/leftover_mounts.h"
 #include "tools/session/leftovers.h"
 
 namespace ckpt::tools {
@@ -73,7 +74,9 @@ SessionFolder::SessionFolder(SessionFolder &&o) noexcept
 
 SessionFolder::~SessionFolder() {
   std::error_code ec;
-  if (!path_.empty() && ::getpid() == owner_) std::filesystem::remove_all(path_, ec);
+  if (path_.empty() || ::getpid() != owner_) return;
+  unmount_cgroup_yards(path_);
+  std::filesystem::remove_all(path_, ec);
 }
 
 }  // namespace ckpt::tools

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "agent/protocol.h"
+#include "common/proc/status.h"
 #include "helper/protocol.h"
-#include "helper/status.h"
 #include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/owners.h"
@@ -48,10 +48,10 @@ std::string folder_of(const std::string &session_socket) {
 // A program that ckpt-helper has restored is not a descendant of its keeper, but of a stem. Its
 // keeper is the one of the same user with a session that names the stem's child as its program.
 bool find_keeper_of_stem(const ProcessTable &table, pid_t stem, pid_t root, Target &t) {
-  Result<helper::Status> program = helper::read_status(root);
+  Result<proc::Status> program = proc::read_status(root);
   for (const Process &p : table.names()) {
     std::string socket = session_socket_of(p.pid);
-    Result<helper::Status> keeper = helper::read_status(p.pid);
+    Result<proc::Status> keeper = proc::read_status(p.pid);
     if (socket.empty() || !keeper || !program || keeper->uids != program->uids) continue;
     std::string file = folder_of(socket) + std::string(kProgramFile);
     std::vector<pid_t> programs = pids_in(read_file_of(p.pid, file));

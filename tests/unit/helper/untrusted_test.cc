@@ -3,8 +3,8 @@
 // What ckpt-helper reads from callers: requests, and the files of an image that name capabilities.
 #include <doctest/doctest.h>
 
+#include "helper/core_file.h"
 #include "helper/protocol.h"
-#include "helper/status.h"
 #include "helper/vetting.h"
 
 using namespace ckpt;
@@ -42,8 +42,23 @@ Bytes core_file(const Bytes &core) {
   return w.take();
 }
 
-Bytes with_creds(const Bytes &creds) {
-  return core_file(integer(1, 1) + field(kThread, integer(1, 0) + field(kCreds, creds)));
+constexpr u32 kUid = 1, kSavedGid = 6, kSecurebits = 13, kGroups = 14;
+
+// What CRIU always writes: eight ids, and the securebits.
+Bytes required(u32 without = 0) {
+  Bytes all;
+  for (u32 id = kUid; id <= 8; id++)
+    if (id != without) all = std::move(all) + integer(id, id % 2 ? 100 : 101);
+  return without == kSecurebits ? all : std::move(all) + integer(kSecurebits, 0);
+}
+
+Bytes thread_of(const Bytes &creds) { return field(kThread, integer(1, 0) + field(kCreds, creds)); }
+Bytes with_creds(const Bytes &creds) { return core_file(integer(1, 1) + thread_of(creds)); }
+
+ThreadIdentity identity_of(const Bytes &creds) {
+  auto identity = identity_in_core(with_creds(creds));
+  REQUIRE((identity && *identity));
+  return **identity;
 }
 
 Message frame_of(Type type, Writer body) { return {static_cast<u16>(type), body.take(), {}}; }
@@ -52,20 +67,49 @@ Message frame_of(Type type, Writer body) { return {static_cast<u16>(type), body.
 
 TEST_CASE("a core file without capabilities is passed on") {
   Bytes bounding = integer(12, 0x7f);
-  CHECK(check_core_file(with_creds(integer(1, 100) + integer(10, 0) + bounding)));
-  CHECK(check_core_file(with_creds(field(9, Bytes(2, std::byte{0})))));
+  CHECK(check_core_file(with_creds(required() + integer(10, 0) + bounding)));
+  CHECK(check_core_file(with_creds(required() + field(9, Bytes(2, std::byte{0})))));
 }
 
 TEST_CASE("a core file with a capability in any set, in any form is refused") {
   for (u32 set : {9u, 10u, 11u, 19u}) {
-    CHECK(!check_core_file(with_creds(integer(set, 1))));
-    CHECK(!check_core_file(with_creds(integer(set, 0) + integer(set, 1))));
+    CHECK(!check_core_file(with_creds(required() + integer(set, 1))));
+    CHECK(!check_core_file(with_creds(required() + integer(set, 0) + integer(set, 1))));
   }
-  CHECK(!check_core_file(with_creds(field(10, Bytes(1, std::byte{1})))));
+  CHECK(!check_core_file(with_creds(required() + field(10, Bytes(1, std::byte{1})))));
+  CHECK(!check_core_file(with_creds(required() + field(10, Bytes(3, std::byte{0})))));
   // A decoder merges two messages of one field.
-  Bytes twice =
-      field(kThread, field(kCreds, integer(10, 0))) + field(kThread, field(kCreds, integer(10, 1)));
-  CHECK(!check_core_file(core_file(twice)));
+  Bytes none = required() + integer(10, 0), one = required() + integer(10, 1);
+  CHECK(!check_core_file(core_file(thread_of(none) + thread_of(one))));
+  CHECK(!check_core_file(
+      core_file(field(kThread, field(kCreds, none) + field(kCreds, integer(10, 1))))));
+}
+
+TEST_CASE("the identity in a core file is the one that CRIU gives to the thread") {
+  ThreadIdentity t =
+      identity_of(required() + integer(9, 1) + integer(10, 2) + integer(11, 4) +
+                  integer(kGroups, 4) + integer(kGroups, 24) + integer(19, 0) + integer(19, 8));
+  CHECK(t.uids == std::array<uid_t, 4>{100, 100, 100, 100});
+  CHECK(t.gids == std::array<gid_t, 4>{101, 101, 101, 101});
+  CHECK(t.groups == std::vector<gid_t>{4, 24});
+  CHECK(t.inheritable == 1);
+  CHECK(t.permitted == 2);
+  CHECK(t.effective == 4);
+  CHECK(t.ambient == u64{8} << 32);
+  t = identity_of(required(kSavedGid) + integer(kSavedGid, 7));
+  CHECK(t.gids == std::array<gid_t, 4>{101, 101, 7, 101});
+  CHECK(identity_of(required(kSecurebits) + integer(kSecurebits, 0x2f)).securebits == 0x2f);
+}
+
+TEST_CASE("a core file with an id that is missing, twice or too large is refused") {
+  for (u32 id : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, kSecurebits}) {
+    CHECK(!identity_in_core(with_creds(required(id))));
+    CHECK(!identity_in_core(with_creds(required() + integer(id, 0))));
+    CHECK(!identity_in_core(with_creds(required(id) + field(id, Bytes(1, std::byte{0})))));
+    Bytes large = integer(id, 0x80);
+    for (u8 byte : {0x80, 0x80, 0x80, 0x10}) large.push_back(std::byte{byte});
+    CHECK(!identity_in_core(with_creds(required(id) + large)));
+  }
 }
 
 TEST_CASE("a core file that leaves CRIU's own capabilities in place is refused") {
@@ -78,7 +122,7 @@ TEST_CASE("a core file that leaves CRIU's own capabilities in place is refused")
 }
 
 TEST_CASE("what two decoders could read differently is refused") {
-  Bytes sound = with_creds(integer(10, 0));
+  Bytes sound = with_creds(required() + integer(10, 0));
   for (size_t n = 0; n < sound.size(); n++) CHECK(!check_core_file(ByteView(sound).first(n)));
   CHECK(!check_core_file(sound + Bytes(1, std::byte{0})));
   // A group (wire type 3) has no length of its own.
@@ -97,12 +141,4 @@ TEST_CASE("a request is refused unless all of it is sound") {
   frame.fds.emplace_back(::dup(0));
   Result<bool> complete = add_frame(request, std::move(frame));
   CHECK((complete && *complete && request.root == 7));
-}
-
-TEST_CASE("a status file without one of its fields is not understood") {
-  Result<Status> own = read_status(::getpid());
-  REQUIRE(own);
-  CHECK(own->has_uid(::getuid()));
-  CHECK(!parse_status("Uid:\t1\t1\t1\t1\nGid:\t1\t1\t1\t1\n"));
-  CHECK(!parse_status(""));
 }

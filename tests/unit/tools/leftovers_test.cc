@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/session/leftovers.h"
 
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,6 +54,19 @@ TEST_CASE("the folder of a killed tool is removed, that of a living one stays") 
   CHECK(remove_leftovers() == std::vector<std::string>{dead});
   CHECK_FALSE(fs::exists(dead));
   CHECK(fs::exists(own->path()));
+}
+
+TEST_CASE("mounts that a killed CRIU has left in a folder are removed with it" *
+          doctest::skip(::geteuid() != 0)) {
+  Runtime runtime;
+  std::string dead = runtime.left_over("dead"), yard = dead + "/.criu.cgyard.a b";
+  std::ofstream(dead + "/" + kLockFile) << "";
+  fs::create_directory(yard);
+  if (::mount("none", yard.c_str(), "tmpfs", 0, nullptr) != 0) return;  // not in this container
+  fs::create_directory(yard + "/cpu");
+  REQUIRE(::mount("none", (yard + "/cpu").c_str(), "tmpfs", 0, nullptr) == 0);
+  CHECK(remove_leftovers() == std::vector<std::string>{dead});
+  CHECK_FALSE(fs::exists(dead));
 }
 
 TEST_CASE("a link in a left-over is removed, and not what it leads to") {

@@ -426,6 +426,29 @@ static void oom_score(void) {
   char text[16] = "";
   CHECK(read(open("/proc/self/oom_score_adj", O_RDONLY), text, 15) > 0 && atoi(text) == 500);
 }
+static void securebits(void) {
+  NEED(prctl(PR_SET_SECUREBITS, 1 << 2 /* SECBIT_NO_SETUID_FIXUP */) == 0);
+  checkpoint_here();
+  CHECK(prctl(PR_GET_SECUREBITS) == 1 << 2);
+}
+// keyctl(2): a session keyring of its own with one key. The operations are those of linux/keyctl.h.
+static void session_keyring(void) {
+  NEED(syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL) >= 0);
+  long key = syscall(SYS_add_key, "user", "ckpt-feature", "secret", 6, -3 /* KEY_SPEC_SESSION_KEYRING */);
+  NEED(key >= 0);
+  checkpoint_here();
+  char text[8] = "";
+  CHECK(syscall(SYS_keyctl, 11 /* KEYCTL_READ */, key, text, sizeof text) == 6);
+  CHECK(syscall(SYS_keyctl, 10 /* KEYCTL_SEARCH */, -3, "user", "ckpt-feature", 0) == key);
+}
+// Of AppArmor, SELinux or Smack (proc_pid_attr(5)).
+static void security_label(void) {
+  char before[256] = "", after[256] = "";
+  int fd = open("/proc/self/attr/current", O_RDONLY);
+  NEED(fd >= 0 && read(fd, before, sizeof before - 1) > 0 && close(fd) == 0);
+  checkpoint_here();
+  CHECK(read(open("/proc/self/attr/current", O_RDONLY), after, sizeof after - 1) > 0 && strcmp(before, after) == 0);
+}
 
 FEATURES({"threads", threads}, {"threads_1000", threads_1000}, {"thread_names", thread_names},
          {"leader_ended", leader_ended}, {"processes_200", processes_200}, {"zombie", zombie}, {"session", session},
@@ -437,7 +460,8 @@ FEATURES({"threads", threads}, {"threads_1000", threads_1000}, {"thread_names", 
          {"address_space_limit", address_space_limit}, {"few_descriptors", few_descriptors},
          {"data_limit", data_limit}, {"cpu_limit", cpu_limit}, {"seccomp_filter", seccomp_filter},
          {"landlock", landlock}, {"bounding_set", bounding_set}, {"other_user", other_user},
-         {"no_new_privileges", no_new_privileges}, {"not_dumpable", not_dumpable}, {"setarch", setarch},
+         {"no_new_privileges", no_new_privileges}, {"not_dumpable", not_dumpable}, {"securebits", securebits},
+         {"session_keyring", session_keyring}, {"security_label", security_label}, {"setarch", setarch},
          {"taskset", taskset}, {"bound", bound}, {"niceness", niceness}, {"batch_policy", batch_policy},
          {"realtime_policy", realtime_policy}, {"file_mask", file_mask}, {"root_folder", root_folder},
          {"floating_point", floating_point}, {"monotonic_clock", monotonic_clock}, {"oom_score", oom_score})
