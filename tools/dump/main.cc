@@ -310,6 +310,7 @@ void add_options(CommandLine &line, Options &o) {
               "checkpoint all programs of this job as one (ckpt-run --job)");
   line.option("--member=NAME", o.job.member, "").hide();
   line.option("--connection=FD", o.job.connection, "").hide();
+  line.option("--greeted=FD", o.job.greeted, "").hide();
   line.option("-o,--output=IMAGE", d.image, "the image's folder; -: standard output")
       .default_is("ckpt-COMMAND-PID.img");
   line.flag("--leave-running", d.leave_running, "let the program continue");
