@@ -39,6 +39,7 @@ struct Options {
   std::optional<int> pid;
   bool all = false;
   std::string user;
+  std::optional<int> user_time;  // seconds
   JobConnectionOptions job;
 };
 
@@ -224,6 +225,7 @@ Result<int> run_all(const Options &o) {
                      .remove_older = d.overwrite,
                      .json = o.json,
                      .quiet = o.quiet};
+  if (o.user_time) all.user_time = std::chrono::seconds(*o.user_time);
   all.options = {"--timeout", std::to_string(d.timeout_seconds)};
   if (d.leave_running) all.options.push_back("--leave-running");
   if (d.memory_mib)
@@ -306,6 +308,11 @@ void add_options(CommandLine &line, Options &o) {
                          "dump all programs of this user, or of all users if root runs this; "
                          "--output names the folder for their images");
   line.option("--user=NAME", o.user, "with --all: only the programs of this user").needs(all);
+  line.option("--user-time=SECONDS", o.user_time,
+              "with --all: how long the programs of one user may take together; what is not dumped "
+              "by then keeps running")
+      .needs(all)
+      .default_is("no limit");
   line.option("--job=FOLDER", o.job.folder,
               "checkpoint all programs of this job as one (ckpt-run --job)");
   line.option("--member=NAME", o.job.member, "").hide();

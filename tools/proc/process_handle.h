@@ -24,6 +24,8 @@ class ProcessHandle {
   bool has_pid() const { return signal(0); }
   // False if the process has ended.
   bool signal(int number) const;
+  // Readable when the process has ended.
+  int descriptor() const { return fd_.get(); }
 
  private:
   explicit ProcessHandle(UniqueFd fd) : fd_(std::move(fd)) {}
