@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -18,6 +19,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/ipc/listener.h"
 #include "common/ipc/unix_socket.h"
 #include "helper/criu_arguments.h"
 #include "helper/protocol.h"
@@ -112,7 +114,7 @@ Result<> open_folder(const std::string &path) {
 
 class Acceptor {
  public:
-  Acceptor(UniqueFd listener, const Options &o)
+  Acceptor(std::unique_ptr<Listener> listener, const Options &o)
       : listener_(std::move(listener)),
         options_(o),
         service_{.criu = o.criu, .folder = o.folder, .capabilities = bit(CAP_CHECKPOINT_RESTORE)} {
@@ -125,10 +127,12 @@ class Acceptor {
 
   [[noreturn]] void run() {
     for (;;) {
-      pollfd fds[]{{signals_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+      pollfd fds[]{{signals_.get(), POLLIN, 0}, {listener_->fd(), POLLIN, 0}};
       if (::poll(fds, 2, -1) < 0) continue;
       if (fds[0].revents) reap();
-      if (fds[1].revents) accept();
+      if (fds[1].revents == 0) continue;
+      Listener::Turn turn = listener_->turn(std::chrono::steady_clock::now());
+      for (Listener::Connection &c : turn.spoke) accept(std::move(c));
     }
   }
 
@@ -140,9 +144,10 @@ class Acceptor {
     for (pid_t pid; (pid = ::waitpid(-1, nullptr, WNOHANG)) > 0;) workers_.erase(pid);
   }
 
-  void accept() {
-    UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!connection) return;
+  // From now on its worker counts.
+  void accept(Listener::Connection accepted) {
+    listener_->left(accepted.id);
+    UniqueFd connection = std::move(accepted.socket);
     Result<ucred> peer = peer_credentials(connection.get());
     if (!peer) return;
     if (!may_start(peer->uid))
@@ -158,13 +163,16 @@ class Acceptor {
     if (worker > 0) workers_[worker] = peer->uid;
   }
 
+  // One user alone can have half of all workers, a second user half of the rest, and so on.
   bool may_start(uid_t uid) const {
     size_t theirs = 0;
     for (auto [pid, owner] : workers_) theirs += owner == uid;
-    return workers_.size() < options_.total && theirs < options_.per_user;
+    size_t free = options_.total - std::min(workers_.size(), options_.total);
+    return theirs < std::min(free, options_.per_user);
   }
 
-  UniqueFd listener_, signals_;
+  std::unique_ptr<Listener> listener_;
+  UniqueFd signals_;
   const Options &options_;
   Service service_;
   sigset_t before_;
@@ -181,7 +189,9 @@ Result<> start(const Options &o) {
     return fail("ckpt-helper lacks {}", names_of(missing));
   CKPT_CHECK(check_owned_by_root(o.criu));
   CKPT_CHECK(open_folder(o.folder));
-  CKPT_TRY(UniqueFd listener, open_socket(o));
+  CKPT_TRY(UniqueFd socket, open_socket(o));
+  CKPT_TRY(std::unique_ptr<Listener> listener, Listener::create("ckpt-helper", {}));
+  CKPT_CHECK(listener->listen(std::move(socket)));
   if (!keep_only(kNeeded)) return fail_errno("cannot give up capabilities");
   Acceptor(std::move(listener), o).run();
 }
