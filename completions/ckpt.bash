@@ -176,9 +176,10 @@ _ckpt_dump() {
     --prepare) _ckpt_words '0 2048 16384' ;;
     --copy-ahead) _ckpt_words '0 1 3' ;;
     --timeout) _ckpt_words '10 60 300 3600' ;;
+    --user-time) _ckpt_words '60 600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --suspend --to --all --user --job --json --quiet --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --suspend --to --all --user --user-time --job --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
@@ -346,11 +347,11 @@ _ckpt_schedd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --history | --share) _ckpt_files ;;
+    --history | --share | --state) _ckpt_files ;;
     --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
     *)
-      _ckpt_words '--classes --policy --interval --grace --settle --requeue-delay --history --storage --megabytes
-        --share --waste-weight --once --dry-run --release --version --help'
+      _ckpt_words '--classes --policy --interval --grace --settle --requeue-delay --history --storage --state
+        --megabytes --share --waste-weight --once --dry-run --release --version --help'
       ;;
   esac
 }

@@ -61,6 +61,7 @@ _ckpt-dump() {
     '--version[print the version and exit]' \
     '--all[dump all programs of this user, or of all users if root runs this; --output names the folder for their images]' \
     '--user=[with --all\: only the programs of this user]:NAME: ' \
+    '--user-time=[with --all\: how long the programs of one user may take together; what is not dumped by then keeps running]:SECONDS: ' \
     '--job=[checkpoint all programs of this job as one (ckpt-run --job)]:FOLDER:_directories' \
     '(-o --output)'{-o+,--output=}'[the image'\''s folder; -\: standard output]:IMAGE:_directories' \
     '--leave-running[let the program continue]' \
@@ -329,6 +330,7 @@ _ckpt-schedd() {
     '--requeue-delay=[the time that Slurm needs to start a job again\: cred_expire + 1]:SECONDS: ' \
     '--history=[the history (of ckpt-history) to which the cost of moves is fitted]:FILE:_files' \
     '--storage=[of the history, only what was stored on a file system of this type, such as nfs]:TYPE: ' \
+    '--state=[where the daemon keeps what it has done with jobs]:FILE:_files' \
     '--megabytes=[the assumed image size of a job without one in its tag]:MB: ' \
     '--share=[jobs with figures of their memory traffic share nodes, by the contention model; LIST is the FILE of ckpt-node-bench for all classes, or FEATURE\:FILE, separated by commas]:LIST: ' \
     '--waste-weight=[WMCT\: the weight of wasted node time]:N: ' \

@@ -20,6 +20,7 @@
 #include "ckpt_config.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
+#include "common/ipc/listener.h"
 #include "common/ipc/unix_socket.h"
 #include "helper/criu_arguments.h"
 #include "helper/folder.h"
@@ -104,7 +105,7 @@ Result<UniqueFd> open_socket(const Options &o) {
 
 class Acceptor {
  public:
-  Acceptor(UniqueFd listener, const Options &o)
+  Acceptor(std::unique_ptr<Listener> listener, const Options &o)
       : listener_(std::move(listener)),
         options_(o),
         service_{
@@ -118,12 +119,14 @@ class Acceptor {
 
   [[noreturn]] void run() {
     for (;;) {
-      pollfd fds[]{{signals_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+      pollfd fds[]{{signals_.get(), POLLIN, 0}, {listener_->fd(), POLLIN, 0}};
       int ready = ::poll(fds, 2, timeout());
       if (was_killed_) sweep();
       if (ready <= 0) continue;
       if (fds[0].revents) reap();
-      if (fds[1].revents) accept();
+      if (fds[1].revents == 0) continue;
+      Listener::Turn turn = listener_->turn(std::chrono::steady_clock::now());
+      for (Listener::Connection &c : turn.spoke) accept(std::move(c));
     }
   }
 
@@ -151,9 +154,10 @@ class Acceptor {
     }
   }
 
-  void accept() {
-    UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!connection) return;
+  // From now on its worker counts.
+  void accept(Listener::Connection accepted) {
+    listener_->left(accepted.id);
+    UniqueFd connection = std::move(accepted.socket);
     Result<ucred> peer = peer_credentials(connection.get());
     if (!peer) return;
     if (!may_start(peer->uid))
@@ -169,13 +173,16 @@ class Acceptor {
     if (worker > 0) workers_[worker] = peer->uid;
   }
 
+  // One user alone can have half of all workers, a second user half of the rest, and so on.
   bool may_start(uid_t uid) const {
     size_t theirs = 0;
     for (auto [pid, owner] : workers_) theirs += owner == uid;
-    return workers_.size() < options_.total && theirs < options_.per_user;
+    size_t free = options_.total - std::min(workers_.size(), options_.total);
+    return theirs < std::min(free, options_.per_user);
   }
 
-  UniqueFd listener_, signals_;
+  std::unique_ptr<Listener> listener_;
+  UniqueFd signals_;
   const Options &options_;
   Service service_;
   sigset_t before_;
@@ -195,7 +202,9 @@ Result<> start(const Options &o) {
     return fail("ckpt-helper lacks {}", names_of_capabilities(missing));
   CKPT_CHECK(check_owned_by_root(o.criu));
   CKPT_CHECK(prepare_folder(o.folder));
-  CKPT_TRY(UniqueFd listener, open_socket(o));
+  CKPT_TRY(UniqueFd socket, open_socket(o));
+  CKPT_TRY(std::unique_ptr<Listener> listener, Listener::create("ckpt-helper", {}));
+  CKPT_CHECK(listener->listen(std::move(socket)));
   if (!keep_only(kNeeded, bit_of(CAP_DAC_OVERRIDE)))
     return fail_errno("cannot give up capabilities");
   Acceptor(std::move(listener), o).run();

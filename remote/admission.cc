@@ -29,7 +29,7 @@ bool Admission::change_memory(Id id, i64 change) {
   if (found == connections_.end()) return false;
   Connection &c = found->second;
   if (change < 0) {
-    c.bytes -= std::min(c.bytes, static_cast<u64>(-change));
+    c.bytes -= std::min(c.bytes, u64{0} - static_cast<u64>(change));
     return true;
   }
   u64 more = static_cast<u64>(change), used = memory_of(c.user);

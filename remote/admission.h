@@ -15,7 +15,7 @@ namespace ckpt::remote {
 struct Limits {
   unsigned connections = 16;  // of one user
   unsigned all_connections = 1024;
-  u64 memory = 0;  // device memory of one user, in bytes; 0: no limit
+  u64 memory = 0;  // of one user, in bytes, on the devices and for their code; 0: no limit
 };
 
 class Admission {
@@ -26,7 +26,7 @@ class Admission {
 
   using Id = u64;  // of a connection
   Result<> admit(Id id, const std::string &user);
-  // `change` more bytes of device memory, or fewer. False: the user's limit does not allow it.
+  // `change` more bytes of memory, or fewer. False: the user's limit does not allow it.
   bool change_memory(Id id, i64 change);
   void left(Id id);
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
 #include "common/ipc/unix_socket.h"
@@ -19,12 +20,10 @@
 namespace ckpt::remote {
 namespace {
 
-// Peers that have not been admitted yet. The next ones wait in the queue of the socket.
-constexpr size_t kMostGreeting = 64;
+enum Door { kUnix, kTcp };
 constexpr size_t kMaxNote = 64u << 10;
-constexpr std::chrono::seconds kNoteTimeout{1};  // a note comes as a whole
+constexpr int kLastWords = 64;  // receptions from a process that has ended
 constexpr std::chrono::seconds kMungeTrial{10};
-constexpr u64 kNetwork = ~u64{0};  // all peers of the network together
 
 sigset_t handled_signals() {
   sigset_t set;
@@ -41,12 +40,18 @@ void leave_daemon() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-Result<> answer(int session, const Result<> &result) {
-  if (result) return send_message(session, static_cast<u16>(Note::Granted));
-  return send_message(session, static_cast<u16>(Note::Denied), body_of(result.error()));
+bool expects_answer(Note note) {
+  return note == Note::Enter || note == Note::Memory || note == Note::Known;
 }
 
 }  // namespace
+
+Daemon::Peer::Peer(Listener::Id newcomer, std::string source, pid_t pid, UniqueFd session)
+    : pid(pid),
+      session(std::move(session)),
+      newcomer(newcomer),
+      source(std::move(source)),
+      notes(kMaxNote) {}
 
 Daemon::Daemon(DaemonOptions options)
     : options_(std::move(options)), admission_(options_.users, options_.limits) {}
@@ -54,7 +59,7 @@ Daemon::Daemon(DaemonOptions options)
 Daemon::~Daemon() {
   for (const Peer &p : peers_) ::kill(p.pid, SIGKILL);
   for (const Peer &p : peers_) ::waitpid(p.pid, nullptr, 0);
-  if (unix_) ::unlink(options_.socket.c_str());
+  if (listener_ && !options_.socket.empty()) ::unlink(options_.socket.c_str());
 }
 
 Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options) {
@@ -85,34 +90,31 @@ Result<> Daemon::set_up_identification() {
 }
 
 Result<> Daemon::listen() {
+  CKPT_TRY(std::unique_ptr<Listener> listener, Listener::create("ckpt-devd", {}));
   if (options_.listen) {
     CKPT_CHECK(set_up_identification());
-    CKPT_TRY(tcp_, listen_at(*options_.listen));
+    CKPT_TRY(UniqueFd tcp, listen_at(*options_.listen));
+    CKPT_CHECK(listener->listen(std::move(tcp), kTcp));
   }
-  if (options_.socket.empty()) return {};
-  CKPT_TRY(unix_, listen_at_path(options_.socket));
+  if (!options_.socket.empty()) {
+    CKPT_TRY(UniqueFd local, listen_at_path(options_.socket));
+    CKPT_CHECK(listener->listen(std::move(local), kUnix));
+  }
+  listener_ = std::move(listener);
   return {};
-}
-
-size_t Daemon::greeting() const {
-  return static_cast<size_t>(std::ranges::count(peers_, false, &Peer::inside));
 }
 
 Result<> Daemon::run() {
   std::vector<pollfd> polled;
   for (;;) {
-    bool room = greeting() < kMostGreeting;
-    polled.assign({{signals_.get(), POLLIN, 0},
-                   {room ? unix_.get() : -1, POLLIN, 0},
-                   {room ? tcp_.get() : -1, POLLIN, 0}});
+    polled.assign({{signals_.get(), POLLIN, 0}, {listener_->fd(), POLLIN, 0}});
     for (const Peer &p : peers_) polled.push_back({p.session.get(), POLLIN, 0});
     if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR)
       return fail_errno("cannot wait");
-    size_t i = 3;
+    size_t i = 2;
     for (auto p = peers_.begin(); p != peers_.end(); i++, ++p)
       if (polled[i].revents && !serve(*p)) p->session.reset();  // reap() removes it
-    if (polled[1].revents) accept(unix_.get(), false);
-    if (polled[2].revents) accept(tcp_.get(), true);
+    if (polled[1].revents) turn_listener();
     if (!polled[0].revents) continue;
     signalfd_siginfo info{};
     if (::read(signals_.get(), &info, sizeof info) != sizeof info) continue;
@@ -121,62 +123,103 @@ Result<> Daemon::run() {
   }
 }
 
-void Daemon::accept(int listener, bool tcp) {
-  UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket) return;
-  if (tcp) set_up_tcp(socket.get());
-  u64 source = kNetwork;
-  if (!tcp)
-    if (Result<ucred> peer = peer_credentials(socket.get())) source = peer->uid;
-  if (Result<> r = start_session(std::move(socket), tcp, source); !r)
-    log_failure({0, {}, 0, false, source, {}}, r.error().what);
+void Daemon::turn_listener() {
+  Listener::Turn turn = listener_->turn(std::chrono::steady_clock::now());
+  for (const Listener::Expelled &e : turn.expelled) expel(e);
+  for (Listener::Connection &c : turn.spoke) {
+    Listener::Id newcomer = c.id;
+    std::string source = c.source;
+    Result<> started = start_session(std::move(c));
+    if (started) continue;
+    log_failure(source, started.error().what);
+    listener_->left(newcomer);
+  }
 }
 
-Result<> Daemon::start_session(UniqueFd socket, bool tcp, u64 source) {
+void Daemon::expel(const Listener::Expelled &e) {
+  log_failure(e.source, e.late ? "the peer did not identify itself in time"
+                               : "the peer was slow to identify itself, and others need its place");
+  if (!e.handed_out) return;
+  auto p = std::ranges::find(peers_, e.id, &Peer::newcomer);
+  if (p != peers_.end()) ::kill(p->pid, SIGKILL);
+}
+
+Result<> Daemon::start_session(Listener::Connection c) {
   CKPT_TRY(auto pair, socket_pair());
-  CKPT_CHECK(set_receive_timeout(pair.first.get(), kNoteTimeout));
+  CKPT_CHECK(name_senders(pair.first.get()));
+  bool tcp = c.door == kTcp;
+  if (tcp) set_up_tcp(c.socket.get());
   pid_t daemon = ::getpid(), pid = ::fork();
   if (pid < 0) return fail_errno("cannot start a process for a connection");
   if (pid == 0) {
     leave_daemon();
     if (::getppid() != daemon) _exit(1);
-    unix_.reset();
-    tcp_.reset();
+    listener_.reset();
     signals_.reset();
     pair.first.reset();
     for (Peer &p : peers_) p.session.reset();
-    serve_session(std::move(socket), std::move(pair.second),
+    serve_session(std::move(c.socket), std::move(pair.second),
                   {tcp ? &*tls_ : nullptr, tcp && munge_ ? &*munge_ : nullptr, options_.account,
                    options_.starter});
     _exit(0);
   }
-  peers_.push_back({pid, std::move(pair.first), ++last_id_, false, source, {}});
+  peers_.emplace_back(c.id, std::move(c.source), pid, std::move(pair.first));
   return {};
 }
 
 // False: the session has ended, or will.
 bool Daemon::serve(Peer &peer) {
-  Result<std::optional<Message>> m = receive_message(peer.session.get(), kMaxNote);
-  if (!m || !*m) return false;
-  return take_note(peer, static_cast<Note>((*m)->type), (*m)->reader());
+  Result<bool> more = peer.notes.receive(peer.session.get(), MSG_DONTWAIT);
+  if (!more || !*more) return false;
+  if (!peer.notes.ready()) return true;
+  pid_t sender = 0;
+  Message m = peer.notes.take(&sender);
+  Note note = static_cast<Note>(m.type);
+  if (sender == 0 || (sender != peer.pid && sender != peer.server))
+    return refuse_stranger(peer, note, sender);
+  return take_note(peer, note, m.reader());
+}
+
+// The session reads each answer before it asks again, so there is always room for one.
+bool Daemon::answer(const Peer &peer, const Result<> &result) {
+  Note note = result ? Note::Granted : Note::Denied;
+  return send_message_at_once(peer.session.get(), static_cast<u16>(note),
+                              result ? Bytes() : body_of(result.error()))
+      .has_value();
+}
+
+// Its user has taken the socket from a process of the connection.
+bool Daemon::refuse_stranger(const Peer &peer, Note note, pid_t sender) {
+  std::string why = fmt::format(
+      "process {} has sent a note for a connection of the user \"{}\" that it does not serve",
+      sender, peer.user);
+  log_failure(peer.source, why);
+  return !expects_answer(note) || answer(peer, fail("{}", why));
 }
 
 bool Daemon::take_note(Peer &peer, Note note, Reader r) {
   switch (note) {
-    case Note::Enter: {
-      peer.user = r.str();
-      Result<> admitted = admission_.admit(peer.id, peer.user);
-      peer.inside = admitted.has_value();
-      return answer(peer.session.get(), admitted).has_value();
-    }
+    case Note::Enter: return answer(peer, admit(peer, r.str()));
     case Note::Memory: {
-      bool ok = admission_.change_memory(peer.id, r.get<i64>());
-      Result<> granted = ok ? Result<>() : fail("the user's limit of memory is reached");
-      return answer(peer.session.get(), granted).has_value();
+      bool ok = admission_.change_memory(peer.newcomer, r.get<i64>());
+      return answer(peer, ok ? Result<>() : fail("the user's limit of memory is reached"));
     }
-    case Note::Failed: log_failure(peer, r.str()); return true;
+    case Note::Failed: log_failure(peer.source, r.str()); return true;
+    case Note::Serves:
+      if (peer.inside && peer.server == 0) peer.server = static_cast<pid_t>(r.get<u32>());
+      return r.done();
     default: return peer.inside && keep_inventory(peer, note, r);
   }
+}
+
+// Once, before anything of the user runs in the connection's processes.
+Result<> Daemon::admit(Peer &peer, std::string_view user) {
+  if (peer.inside) return fail("the user of the connection is \"{}\"", peer.user);
+  CKPT_CHECK(admission_.admit(peer.newcomer, std::string(user)));
+  peer.user = user;
+  peer.inside = true;
+  listener_->left(peer.newcomer);
+  return {};
 }
 
 bool Daemon::keep_inventory(const Peer &peer, Note note, Reader r) {
@@ -188,8 +231,8 @@ bool Daemon::keep_inventory(const Peer &peer, Note note, Reader r) {
   switch (note) {
     case Note::Known: {
       const Inventory *known = inventories_.find(owner);
-      return send_message(peer.session.get(), static_cast<u16>(Note::Granted),
-                          known ? known->encoded() : Inventory().encoded())
+      return send_message_at_once(peer.session.get(), static_cast<u16>(Note::Granted),
+                                  known ? known->encoded() : Inventory().encoded())
           .has_value();
     }
     case Note::Greeted: inventories_.greeted(owner, r.blob()); return r.done();
@@ -205,25 +248,26 @@ bool Daemon::keep_inventory(const Peer &peer, Note note, Reader r) {
   }
 }
 
-void Daemon::log_failure(const Peer &peer, std::string_view why) {
+void Daemon::log_failure(const std::string &source, std::string_view why) {
   auto now = std::chrono::duration_cast<LogLimit::Time>(
       std::chrono::steady_clock::now().time_since_epoch());
-  std::optional<u64> left_out = log_limit_.admit(now, peer.source);
+  std::optional<u64> left_out = log_limit_.admit(now, fnv1a(source));
   if (!left_out) return;
   std::string before = *left_out ? fmt::format(" ({} lines were left out)", *left_out) : "";
   log::warn("a connection failed{}: {}", before, printable(std::string(why)));
 }
 
+// Its last words are what it has sent. Another process may have its end of the socket pair, and
+// send without an end.
 void Daemon::reap() {
   int status = 0;
   for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     auto p = std::ranges::find(peers_, pid, &Peer::pid);
     if (p == peers_.end()) continue;
-    while (p->session && serve(*p)) {  // its last words
+    for (int i = 0; p->session && i < kLastWords && serve(*p); i++) {
     }
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-      log_failure(*p, "the peer did not identify itself in time");
-    admission_.left(p->id);
+    listener_->left(p->newcomer);
+    admission_.left(p->newcomer);
     peers_.erase(p);
   }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckpt-devd: accepts connections, gives each one a process (session.h), and admits users.
-// One thread, one poll loop; it reads nothing that a peer has sent.
+// One thread, one poll loop, in which nothing waits for a peer or for a process. It reads nothing
+// that a peer has sent, and of the processes only notes (notes.h).
 #pragma once
 
 #include <sys/types.h>
@@ -12,6 +13,8 @@
 #include <set>
 
 #include "common/base/log_limit.h"
+#include "common/ipc/listener.h"
+#include "common/ipc/message_reader.h"
 #include "remote/address.h"
 #include "remote/admission.h"
 #include "remote/inventory.h"
@@ -40,26 +43,33 @@ class Daemon {
   Result<> run();
 
  private:
+  // Of one connection.
   struct Peer {
-    pid_t pid = 0;
-    UniqueFd session;  // this side of the socket pair
-    Admission::Id id = 0;
+    Peer(Listener::Id newcomer, std::string source, pid_t pid, UniqueFd session);
+    pid_t pid;              // its first process
+    pid_t server = 0;       // the one with the CUDA driver; 0: none
+    UniqueFd session;       // this side of the socket pair
+    Listener::Id newcomer;  // also its number for Admission
+    std::string source;     // peer_source.h
+    MessageReader notes;
     bool inside = false;
-    u64 source = 0;    // for LogLimit: a uid, or what stands for the network
     std::string user;  // while `inside`
   };
   explicit Daemon(DaemonOptions options);
   Result<> open();
   Result<> listen();
   Result<> set_up_identification();
-  void accept(int listener, bool tcp);
-  Result<> start_session(UniqueFd socket, bool tcp, u64 source);
+  void turn_listener();
+  void expel(const Listener::Expelled &newcomer);
+  Result<> start_session(Listener::Connection connection);
   bool serve(Peer &peer);
+  bool answer(const Peer &peer, const Result<> &result);
+  bool refuse_stranger(const Peer &peer, Note note, pid_t sender);
   bool take_note(Peer &peer, Note note, Reader r);
+  Result<> admit(Peer &peer, std::string_view user);
   bool keep_inventory(const Peer &peer, Note note, Reader r);
   void reap();
-  void log_failure(const Peer &peer, std::string_view why);
-  size_t greeting() const;
+  void log_failure(const std::string &source, std::string_view why);
 
   DaemonOptions options_;
   std::optional<Tls> tls_;
@@ -67,9 +77,9 @@ class Daemon {
   Admission admission_;
   Inventories inventories_;
   LogLimit log_limit_;
-  UniqueFd unix_, tcp_, signals_;
+  std::unique_ptr<Listener> listener_;
+  UniqueFd signals_;
   std::list<Peer> peers_;
-  Admission::Id last_id_ = 0;
 };
 
 }  // namespace ckpt::remote

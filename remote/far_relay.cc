@@ -74,7 +74,8 @@ Result<> FarRelay::carry_out(ByteView body) {
     if (op == Op::Release) {
       transfers_.released(payload);
       Reader r(payload);
-      if (r.get<ocl::Kind>() == ocl::Kind::Mem) account_.forget(r.get<u64>());
+      auto kind = r.get<ocl::Kind>();
+      account_.released(kind, r.get<u64>());
     }
     if (!account_.admit(h, payload)) {
       round_trip_.reset();
@@ -167,7 +168,7 @@ Result<> FarRelay::forward_reply() {
     bool ok = reply.status == CL_SUCCESS;
     if (r.reads && ok) bulk = {place_of(*r.reads), r.reads->bytes};
     if (static_cast<Op>(r.op) == Op::CreateImage && ok) transfers_.image_made(r.made, reply.bytes);
-    if (!ok && r.made != 0) account_.forget(r.made);
+    if (!ok && r.made != 0) account_.failed(r.made);
     if (r.question) recorder_(*r.question, reply);
     round_trip_.reset();  // before the answer is sent, after which the next one may come
   }

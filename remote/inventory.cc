@@ -2,6 +2,7 @@
 #include "remote/inventory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/base/fields.h"
@@ -9,7 +10,8 @@
 namespace ckpt::remote {
 namespace {
 
-constexpr size_t kMostEntries = 64, kMostUsers = 4096;
+// An entry is for one choice of devices, and a user's new ones replace that user's old ones.
+constexpr size_t kMostOfUser = 8, kMostEntries = 256, kMostUsers = 4096;
 // Of an entry, so that it fits into one answer of the daemon (notes.cc). The answers to all queries
 // of four devices have about 16 KiB.
 constexpr size_t kMaxBytes = 48u << 10;
@@ -57,6 +59,9 @@ void Inventories::greeted(const Owner &owner, ByteView platforms) {
   if (known && std::ranges::equal(known->inventory.platforms, platforms)) return;
   forget(owner);
   if (platforms.empty() || platforms.size() > kMaxBytes) return;
+  auto same_user = [&](const Entry &e) { return e.owner.user == owner.user; };
+  if (static_cast<size_t>(std::ranges::count_if(entries_, same_user)) >= kMostOfUser)
+    entries_.erase(std::prev(std::find_if(entries_.rbegin(), entries_.rend(), same_user).base()));
   entries_.push_front({owner, platforms.size(), {{platforms.begin(), platforms.end()}, {}}});
   if (entries_.size() > kMostEntries) entries_.pop_back();
 }

@@ -2,7 +2,6 @@
 #include "remote/memory_account.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "libckpt-ocl/table.h"
 
@@ -35,30 +34,45 @@ u64 image_bytes(Reader r) {
   return times(all, element ? element : kLargestElement);
 }
 
-std::optional<u64> bytes_made_by(const ocl::CommandHeader &h, ByteView payload) {
-  if (h.op == api::spec<&::clCreateBuffer>.op) return buffer_bytes(Reader(payload));
-  if (h.op == static_cast<u16>(ocl::Op::CreateImage)) return image_bytes(Reader(payload));
-  return {};
+struct Made {
+  ocl::Kind kind{};
+  u64 bytes = 0;
+};
+
+// A driver keeps the source or the code of a program, in the memory of this node.
+Made made_by(const ocl::CommandHeader &h, ByteView payload) {
+  if (h.op == api::spec<&::clCreateBuffer>.op)
+    return {ocl::Kind::Mem, buffer_bytes(Reader(payload))};
+  if (h.op == static_cast<u16>(ocl::Op::CreateImage))
+    return {ocl::Kind::Mem, image_bytes(Reader(payload))};
+  bool program = h.op == static_cast<u16>(ocl::Op::ProgramSource) ||
+                 h.op == static_cast<u16>(ocl::Op::ProgramBinary) ||
+                 h.op == api::spec<&::clCreateProgramWithIL>.op;
+  return program ? Made{ocl::Kind::Program, payload.size()} : Made{};
 }
 
 }  // namespace
 
 bool MemoryAccount::admit(const ocl::CommandHeader &h, ByteView payload) {
-  std::optional<u64> bytes = bytes_made_by(h, payload);
-  if (!bytes || *bytes == 0) return true;
-  forget(h.made);
-  if (!ask_(static_cast<i64>(*bytes))) return false;
-  bytes_of_[h.made] = *bytes;
-  total_ += *bytes;
+  Made made = made_by(h, payload);
+  if (made.bytes == 0) return true;
+  if (!ask_(static_cast<i64>(made.bytes))) return false;
+  objects_[h.made] = {made.kind, made.bytes};
+  total_ += made.bytes;
   return true;
 }
 
-void MemoryAccount::forget(u64 object) {
-  auto found = bytes_of_.find(object);
-  if (found == bytes_of_.end()) return;
-  (void)ask_(-static_cast<i64>(found->second));
-  total_ -= found->second;
-  bytes_of_.erase(found);
+void MemoryAccount::released(ocl::Kind kind, u64 object) {
+  auto found = objects_.find(object);
+  if (found != objects_.end() && found->second.kind == kind) give_back(object);
+}
+
+void MemoryAccount::give_back(u64 object) {
+  auto found = objects_.find(object);
+  if (found == objects_.end()) return;
+  (void)ask_(-static_cast<i64>(found->second.bytes));
+  total_ -= found->second.bytes;
+  objects_.erase(found);
 }
 
 }  // namespace ckpt::remote

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The device memory of one program's buffers and images, as its commands say. A user's limit is
-// kept by the server's first process, which is asked for every growth.
+// The memory of one program's objects, as its commands say: that of buffers and images, and large
+// payloads that a driver keeps. A user's limit is kept by the server's first process, which is
+// asked for every growth.
 #pragma once
 
 #include <functional>
 #include <unordered_map>
 
 #include "common/base/bytes.h"
+#include "libckpt-ocl/table.h"
 #include "libckpt-ocl/wire.h"
 
 namespace ckpt::remote {
@@ -18,15 +20,23 @@ class MemoryAccount {
   using Ask = std::function<bool(i64 change)>;
   explicit MemoryAccount(Ask ask) : ask_(std::move(ask)) {}
 
-  // A command that makes a buffer or an image. False: it must be refused.
+  // A command. False: the object that it makes must be refused.
   bool admit(const ocl::CommandHeader &header, ByteView payload);
-  // The object could not be made, or it was released.
-  void forget(u64 object);
+  // The last one with this number could not be made.
+  void failed(u64 object) { give_back(object); }
+  void released(ocl::Kind kind, u64 object);
   u64 bytes() const { return total_; }
 
  private:
+  struct Object {
+    ocl::Kind kind;
+    u64 bytes;
+  };
+  void give_back(u64 object);
+
   Ask ask_;
-  std::unordered_map<u64, u64> bytes_of_;
+  // What another object with the same number had stays counted: the proxy has lost it.
+  std::unordered_map<u64, Object> objects_;
   u64 total_ = 0;
 };
 

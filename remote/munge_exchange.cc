@@ -48,7 +48,7 @@ Result<> send_credential(Connection &c, Frame type, const CredentialService &ser
 Failure wrong_server(uid_t uid) {
   return fail_with_hint(
       fmt::format("it runs as the user \"{}\", which is neither root nor the program's user",
-                  user_name(uid)),
+                  identity_of(uid).user),
       "start it as root, or name its user in CKPT_DEVD_USER if you trust that user");
 }
 

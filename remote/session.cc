@@ -22,8 +22,8 @@
 namespace ckpt::remote {
 namespace {
 
-// A peer that has not identified itself in this time, and said what it wants, loses its place.
-constexpr unsigned kGreetingSeconds = 15;
+// The daemon ends a process whose peer has not been admitted in time (common/ipc/listener.h).
+constexpr std::chrono::seconds kHandshakeTime{14};
 constexpr std::chrono::seconds kLinger{2};
 // From the beginning; it leaves time to say what is wrong with munge.
 constexpr std::chrono::seconds kMungeTime{11};
@@ -70,18 +70,28 @@ class Session {
   Session(Connection &connection, int daemon, const SessionOptions &options)
       : connection_(connection), daemon_(daemon), options_(options) {}
 
-  Result<> run(const std::string &user) {
+  Result<> run(const Identity &peer) {
     CKPT_TRY(Hello hello, read_hello(connection_));
-    CKPT_CHECK(ask_daemon(daemon_, Note::Enter, Writer().str(user).bytes()));
-    ::alarm(0);
-    bool local = options_.tls == nullptr, chosen = !options_.account.empty();
-    CKPT_CHECK(become(chosen ? options_.account : user, local || chosen));
+    CKPT_CHECK(ask_daemon(daemon_, Note::Enter, Writer().str(peer.user).bytes()));
+    CKPT_CHECK(become_account_of(peer));
     if (::chdir("/") < 0) return fail_errno("cannot enter /");
     if (hello.purpose == Purpose::ServeCuda) return serve_cuda(hello);
     return hello.purpose == Purpose::Serve ? serve(hello) : answer(std::move(hello));
   }
 
  private:
+  // This process has not executed another program since it was root's: so the user cannot take the
+  // daemon's socket from it (ptrace(2), on PTRACE_MODE_ATTACH_REALCREDS and "dumpable").
+  Result<> become_account_of(const Identity &peer) {
+    bool local = options_.tls == nullptr, chosen = !options_.account.empty();
+    std::optional<Account> account = chosen ? account_named(options_.account) : peer.account;
+    if (account) return become(*account, local || chosen);
+    if (::geteuid() != 0) return {};
+    return fail_with_hint(
+        fmt::format("this node has no account \"{}\"", chosen ? options_.account : peer.user),
+        "make one, or start ckpt-devd with --account");
+  }
+
   std::vector<std::string> arguments(const Hello &hello, const char *verb) {
     std::vector<std::string> all{verb};
     if (!hello.devices.empty()) all.insert(all.end(), {"--device", hello.devices});
@@ -129,6 +139,8 @@ class Session {
     int socket = plain ? connection_.stream().descriptor() : pair.second.get();
     CKPT_TRY(pid_t pid, options_.starter.start_cuda(hello.devices, socket, daemon_));
     pair.second.reset();
+    CKPT_CHECK(send_message(daemon_, static_cast<u16>(Note::Serves),
+                            Writer().put(static_cast<u32>(pid)).bytes()));
     CKPT_CHECK(connection_.send(Frame::Greeting));
     pack(connection_);
     Result<> pumped;
@@ -148,53 +160,54 @@ class Session {
   const SessionOptions &options_;
 };
 
-Result<std::unique_ptr<Stream>> open_stream(UniqueFd peer, const Tls *tls, Tls::Peer &identity) {
+Result<std::unique_ptr<Stream>> open_stream(UniqueFd peer, const Tls *tls, Tls::Peer &shown) {
   if (tls) {
     int socket = peer.get();
     UniqueFd again(::fcntl(socket, F_DUPFD_CLOEXEC, 3));
-    auto deadline = Stream::Clock::now() + std::chrono::seconds(kGreetingSeconds);
-    Result<std::unique_ptr<Stream>> s = tls->handshake(std::move(peer), "", deadline, &identity);
+    auto deadline = Stream::Clock::now() + kHandshakeTime;
+    Result<std::unique_ptr<Stream>> s = tls->handshake(std::move(peer), "", deadline, &shown);
     if (!s) close_gently(again.get());  // the peer is to read why
     return s;
   }
-  CKPT_TRY(ucred credentials, peer_credentials(peer.get()));
-  identity.user = user_name(credentials.uid);
   return std::make_unique<SocketStream>(std::move(peer));
 }
 
-Result<std::string> identify_by_munge(Connection &c, const CredentialService &munge,
-                                      const Binding &binding,
-                                      CredentialService::Deadline deadline) {
+Result<Identity> identify_by_munge(Connection &c, const CredentialService &munge,
+                                   const Binding &binding, CredentialService::Deadline deadline) {
   c.stream().set_deadline(deadline);
   CKPT_TRY(uid_t uid, check_credential(c, munge, binding, deadline));
   c.stream().set_deadline({});
-  if (std::optional<std::string> name = known_user_name(uid)) return *name;
+  if (Identity identity = identity_of(uid); identity.account) return identity;
   return fail_with_hint(fmt::format("the program's user has the uid {}, which no user of the node "
                                     "with the devices has",
                                     uid),
                         "munge needs the same users on all nodes; add the user there");
 }
 
+Result<Identity> identify(Connection &c, const Tls::Peer &shown, const SessionOptions &options,
+                          CredentialService::Deadline deadline) {
+  if (options.munge) return identify_by_munge(c, *options.munge, shown.binding, deadline);
+  if (options.tls) return identity_named(shown.user);
+  CKPT_TRY(ucred credentials, peer_credentials(c.stream().descriptor()));
+  return identity_of(credentials.uid);
+}
+
 Result<> converse(UniqueFd peer, int daemon, const SessionOptions &options) {
-  ::alarm(kGreetingSeconds);
   auto munge_deadline = Stream::Clock::now() + kMungeTime;
-  Tls::Peer identity;
-  CKPT_TRY(std::unique_ptr<Stream> stream, open_stream(std::move(peer), options.tls, identity));
+  Tls::Peer shown;
+  CKPT_TRY(std::unique_ptr<Stream> stream, open_stream(std::move(peer), options.tls, shown));
   // Never destroyed, as the relay refers to it.
   auto *connection = new Connection(std::move(stream));
-  std::string &user = identity.user;
+  Identity identity;
   Result<> r = guarded([&]() -> Result<> {
-    if (options.munge) {
-      CKPT_TRY(user,
-               identify_by_munge(*connection, *options.munge, identity.binding, munge_deadline));
-    }
-    return Session(*connection, daemon, options).run(user);
+    CKPT_TRY(identity, identify(*connection, shown, options, munge_deadline));
+    return Session(*connection, daemon, options).run(identity);
   });
   if (r) return r;
   (void)connection->send(Frame::Refused, body_of(r.error()));
   close_gently(connection->stream().descriptor());
-  if (user.empty()) return r;
-  return Failure(std::move(r.error()).in(fmt::format("user \"{}\"", user)));
+  if (identity.user.empty()) return r;
+  return Failure(std::move(r.error()).in(fmt::format("user \"{}\"", identity.user)));
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 // One connection to ckpt-devd, in a process of its own: what a hostile or unlucky peer does ends no
 // other connection, and everything that it used ends with the process.
 //
-// The process asks the daemon, over a socket pair, whether the user may enter, and for memory.
+// The process asks the daemon, over a socket pair, whether the user may enter, and for memory. It
+// says once who the user is, while it is still root's and runs nothing of the user's.
 #pragma once
 
 #include <sys/types.h>

@@ -10,18 +10,12 @@
 #include <algorithm>
 #include <array>
 
+#include "common/ipc/message_reader.h"
+
 namespace ckpt {
 namespace {
 
-constexpr size_t kReceivedAtOnce = 1u << 20;
 constexpr std::chrono::seconds kConnectTimeout{15};
-
-struct FrameHeader {
-  u32 size;
-  u16 type;
-  u16 fds;
-};
-static_assert(sizeof(FrameHeader) == 8);
 
 Result<sockaddr_un> address(const std::string &path) {
   sockaddr_un a{};
@@ -34,13 +28,9 @@ Result<sockaddr_un> address(const std::string &path) {
   return a;
 }
 
-// A server accepts its own user and root. Root, as a client, may connect to any user's server.
-enum class Side { Client, Server };
-Result<UniqueFd> authorised(UniqueFd fd, Side side) {
-  CKPT_TRY(ucred peer, peer_credentials(fd.get()));
-  bool root_may_connect = side == Side::Client && ::geteuid() == 0;
-  if (peer.uid != ::geteuid() && peer.uid != 0 && !root_may_connect)
-    return fail("the peer has uid {} instead of {}", peer.uid, ::geteuid());
+// Root, as a client, may connect to any user's server.
+Result<UniqueFd> authorised(UniqueFd fd) {
+  if (::geteuid() != 0) CKPT_CHECK(check_client(fd.get()));
   return fd;
 }
 
@@ -53,11 +43,11 @@ Result<> set_send_timeout(int socket, std::chrono::seconds timeout) {
 }
 
 // Room for the control message that carries descriptors (cmsg(3)).
-struct Control {
+struct SentControl {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxMessageFds)> bytes{};
 };
 
-void attach(msghdr &m, Control &control, std::span<const int> fds) {
+void attach(msghdr &m, SentControl &control, std::span<const int> fds) {
   if (fds.empty()) return;
   m.msg_control = control.bytes.data();
   m.msg_controllen = CMSG_SPACE(fds.size_bytes());
@@ -68,29 +58,18 @@ void attach(msghdr &m, Control &control, std::span<const int> fds) {
   std::memcpy(CMSG_DATA(c), fds.data(), fds.size_bytes());
 }
 
-void collect(msghdr &m, std::vector<UniqueFd> &fds) {
-  for (cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; i++) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-      fds.emplace_back(fd);
-    }
-  }
-}
-
 // The descriptors go with the first byte.
-Result<> send_parts(int socket, ByteView data, std::span<const int> fds) {
+Result<> send_parts(int socket, ByteView data, std::span<const int> fds, int flags = 0) {
   while (!data.empty() || !fds.empty()) {
     iovec iov{const_cast<std::byte *>(data.data()), data.size()};
     msghdr m{};
     m.msg_iov = &iov;
     m.msg_iovlen = 1;
-    Control control;
+    SentControl control;
     attach(m, control, fds);
-    ssize_t n = ::sendmsg(socket, &m, MSG_NOSIGNAL);
+    ssize_t n = ::sendmsg(socket, &m, flags | MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN && flags != 0) return fail("the peer does not read its messages");
     if (n < 0) return fail_errno("cannot send a message");
     data = data.subspan(static_cast<size_t>(n));
     fds = {};
@@ -98,50 +77,10 @@ Result<> send_parts(int socket, ByteView data, std::span<const int> fds) {
   return {};
 }
 
-Error truncated(size_t received) {
-  if (received >= kMaxMessageFds)
-    return {fmt::format("a message came with more than {} descriptors", kMaxMessageFds), ""};
-  return {"no file descriptor is left to receive the one that another process has sent",
-          resource_hint(EMFILE)};
-}
-
-// Some of the bytes, at least one; 0: the peer hung up. Appends the descriptors that come with
-// them.
-Result<size_t> receive_some(int socket, std::span<char> into, std::vector<UniqueFd> &fds) {
-  iovec iov{into.data(), into.size()};
-  Control control;
-  for (;;) {
-    msghdr m{};
-    m.msg_iov = &iov;
-    m.msg_iovlen = 1;
-    m.msg_control = control.bytes.data();
-    m.msg_controllen = control.bytes.size();
-    ssize_t n = ::recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == ECONNRESET) return 0u;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return fail("no answer in time");
-    if (n < 0) return fail_errno("cannot receive a message");
-    collect(m, fds);
-    // What a process has no descriptor left for is dropped (unix(7), SCM_RIGHTS).
-    if (m.msg_flags & MSG_CTRUNC) return Failure(truncated(fds.size()));
-    return static_cast<size_t>(n);
-  }
-}
-
-// Reads exactly `size` bytes, and appends the descriptors that come with them to `fds`. False: the
-// peer hung up before the first byte.
-Result<bool> receive_parts(int socket, void *data, size_t size, std::vector<UniqueFd> &fds) {
-  std::span<char> into(static_cast<char *>(data), size);
-  for (size_t done = 0; done < size;) {
-    CKPT_TRY(size_t n, receive_some(socket, into.subspan(done), fds));
-    if (n == 0 && done == 0) return false;
-    if (n == 0) return fail("the peer hung up in the middle of a message");
-    // Each byte can bring more of them: a hostile peer could use up all that we may have.
-    if (fds.size() > kMaxMessageFds)
-      return fail("a message came with more than {} descriptors", kMaxMessageFds);
-    done += n;
-  }
-  return true;
+Result<MessageHeader> header_of(u16 type, ByteView body, std::span<const int> fds) {
+  if (body.size() > kMaxMessageBytes || fds.size() > kMaxMessageFds)
+    return fail("message of {} bytes and {} descriptors is too large", body.size(), fds.size());
+  return MessageHeader{static_cast<u32>(body.size()), type, static_cast<u16>(fds.size())};
 }
 
 }  // namespace
@@ -171,7 +110,7 @@ Result<UniqueFd> connect_unix(const std::string &path) {
     if (errno != EINTR) return fail_errno("cannot connect to {}", path);
   }
   CKPT_CHECK(set_send_timeout(fd.get(), std::chrono::seconds(0)));
-  return authorised(std::move(fd), Side::Client);
+  return authorised(std::move(fd));
 }
 
 // The socket is non-blocking only until it is connected.
@@ -185,16 +124,25 @@ Result<std::optional<UniqueFd>> connect_unix_at_once(const std::string &path) {
   }
   if (::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK) < 0)
     return fail_errno("cannot make the connection to {} blocking", path);
-  CKPT_TRY(UniqueFd checked, authorised(std::move(fd), Side::Client));
+  CKPT_TRY(UniqueFd checked, authorised(std::move(fd)));
   return checked;
 }
 
 Result<UniqueFd> accept_unix(int listener) {
   for (;;) {
     UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    if (fd) return authorised(std::move(fd), Side::Server);
-    if (errno != EINTR) return fail_errno("cannot accept a connection");
+    if (!fd && errno == EINTR) continue;
+    if (!fd) return fail_errno("cannot accept a connection");
+    CKPT_CHECK(check_client(fd.get()));
+    return fd;
   }
+}
+
+Result<> check_client(int socket) {
+  CKPT_TRY(ucred peer, peer_credentials(socket));
+  if (peer.uid != ::geteuid() && peer.uid != 0)
+    return fail("the peer has uid {} instead of {}", peer.uid, ::geteuid());
+  return {};
 }
 
 Result<ucred> peer_credentials(int socket) {
@@ -205,6 +153,13 @@ Result<ucred> peer_credentials(int socket) {
   return cred;
 }
 
+Result<> name_senders(int socket) {
+  int yes = 1;
+  if (::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) < 0)
+    return fail_errno("cannot learn which processes send");
+  return {};
+}
+
 Result<std::pair<UniqueFd, UniqueFd>> socket_pair() {
   int fds[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
@@ -213,33 +168,39 @@ Result<std::pair<UniqueFd, UniqueFd>> socket_pair() {
 }
 
 Result<> send_message(int socket, u16 type, ByteView body, std::span<const int> fds) {
-  if (body.size() > kMaxMessageBytes || fds.size() > kMaxMessageFds)
-    return fail("message of {} bytes and {} descriptors is too large", body.size(), fds.size());
-  FrameHeader h{static_cast<u32>(body.size()), type, static_cast<u16>(fds.size())};
+  CKPT_TRY(MessageHeader h, header_of(type, body, fds));
   CKPT_CHECK(send_parts(socket, view(&h, sizeof h), fds));
   return send_parts(socket, body, {});
 }
 
+Result<> send_message_at_once(int socket, u16 type, ByteView body, std::span<const int> fds) {
+  CKPT_TRY(MessageHeader h, header_of(type, body, fds));
+  CKPT_CHECK(send_parts(socket, view(&h, sizeof h), fds, MSG_DONTWAIT));
+  return send_parts(socket, body, {}, MSG_DONTWAIT);
+}
+
 Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
-  FrameHeader h{};
-  Message m;
-  CKPT_TRY(bool more, receive_parts(socket, &h, sizeof h, m.fds));
-  if (!more) return std::nullopt;
-  if (h.size > max_bytes || h.fds > kMaxMessageFds)
-    return fail(
-        "the peer announced a message of {} bytes and {} descriptors, which exceeds the limit",
-        h.size, h.fds);
-  m.type = h.type;
-  // Not more memory than has arrived, whatever the header says.
-  while (m.body.size() < h.size) {
-    size_t at = m.body.size(), n = std::min<size_t>(h.size - at, kReceivedAtOnce);
-    m.body.resize(at + n);
-    CKPT_TRY(bool whole, receive_parts(socket, m.body.data() + at, n, m.fds));
-    if (!whole) return fail("the peer hung up in the middle of a message");
+  MessageReader reader(max_bytes);
+  for (;;) {
+    CKPT_TRY(bool more, reader.receive(socket, 0));
+    if (!more) return std::nullopt;
+    if (reader.ready()) return reader.take();
   }
-  if (m.fds.size() != h.fds)
-    return fail("a message came with {} descriptors instead of {}", m.fds.size(), h.fds);
-  return m;
+}
+
+Result<std::optional<Message>> receive_message(int socket, size_t max_bytes,
+                                               std::chrono::steady_clock::time_point deadline) {
+  MessageReader reader(max_bytes);
+  for (;;) {
+    auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return fail("no whole message has come in time");
+    pollfd p{socket, POLLIN, 0};
+    if (::poll(&p, 1, static_cast<int>(std::min<i64>(left.count(), 60'000))) <= 0) continue;
+    CKPT_TRY(bool more, reader.receive(socket, MSG_DONTWAIT));
+    if (!more) return std::nullopt;
+    if (reader.ready()) return reader.take();
+  }
 }
 
 Result<> set_receive_timeout(int socket, std::chrono::milliseconds timeout) {
@@ -256,11 +217,12 @@ Result<> send_descriptor(int socket, int fd) {
 
 Result<std::optional<UniqueFd>> receive_descriptor(int socket) {
   char byte;
-  std::vector<UniqueFd> fds;
-  CKPT_TRY(bool received, receive_parts(socket, &byte, 1, fds));
-  if (!received) return std::nullopt;
-  if (fds.size() != 1) return fail("a message came with {} descriptors instead of one", fds.size());
-  return std::move(fds[0]);
+  Arrived arrived;
+  CKPT_TRY(size_t n, receive_some(socket, {&byte, 1}, arrived, 0));
+  if (n == 0) return std::nullopt;
+  if (arrived.fds.size() != 1)
+    return fail("a message came with {} descriptors instead of one", arrived.fds.size());
+  return std::move(arrived.fds[0]);
 }
 
 }  // namespace ckpt

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
 #include "manager/daemon/report/metrics.h"
 #include "manager/daemon/report/status.h"
 
@@ -18,7 +19,10 @@ namespace out = managed::to_program;
 
 namespace {
 
-constexpr std::chrono::milliseconds kTick{50};  // while a program waits
+// Programs that wait for their first message to be read; there is a turn of the loop for each.
+constexpr Newcomers::Limits kNewcomers{.waiting = 1024, .waiting_of_source = 256};
+constexpr std::chrono::seconds kWarningInterval{60};  // that all connections are in use
+constexpr std::chrono::milliseconds kTick{50};        // while a program waits
 // After a status, none is sent for this many times the time that it took.
 constexpr int kStatusPause = 9;
 // Scrapes in between read the same text: every user of the machine may scrape.
@@ -52,8 +56,7 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Meter> meter)
     : options_(std::move(options)),
       measurements_(std::move(meter)),
       policy_(options_.settings, measurements_.gpus()),
-      profiles_file_(options_.profiles_file),
-      listener_(options_.connections) {}
+      profiles_file_(options_.profiles_file) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
                                                std::unique_ptr<Meter> meter) {
@@ -61,7 +64,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
     return fail_with_hint("this node has no GPU to manage",
                           "manage OpenCL devices that are not GPUs with --opencl-devices");
   std::unique_ptr<Daemon> d(new Daemon(std::move(options), std::move(meter)));
-  CKPT_CHECK(d->listener_.open(d->options_.socket));
+  CKPT_CHECK(d->listen());
   CKPT_CHECK(d->watch_signals());
   if (!d->options_.journal.empty()) {
     d->journal_.open(d->options_.journal, std::ios::app);
@@ -72,6 +75,15 @@ Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
   d->measure(nullptr);
   if (d->options_.metrics_port != 0) CKPT_CHECK(d->serve_metrics());
   return d;
+}
+
+// A connection that cannot be accepted now stays in the queue of the socket. It is not refused,
+// because a refusal is final, while a program that waits in the queue continues unmanaged after a
+// time and is accepted later.
+Result<> Daemon::listen() {
+  CKPT_TRY(UniqueFd socket, socket_file_.listen(options_.socket));
+  CKPT_TRY(listener_, Listener::create("ckptd", kNewcomers));
+  return listener_->listen(std::move(socket));
 }
 
 Result<> Daemon::serve_metrics() {
@@ -119,7 +131,6 @@ int Daemon::poll_timeout() const {
     if (other >= 0) most = most < 0 ? other : std::min(most, other);
   };
   sooner(metrics_server_ ? metrics_server_->timeout() : -1);
-  sooner(listener_.timeout(time));
   sooner(profiles_file_.timeout(policy_.profiles(), time));
   for (const Peer &p : peers_)
     if (std::optional<Time> next = next_of(p))
@@ -136,8 +147,8 @@ std::optional<Time> Daemon::next_of(const Peer &peer) const {
 
 void Daemon::turn() {
   // poll(2) ignores negative descriptors.
-  std::vector<pollfd> fds{{listener_.fd(now(), peers_.size()), POLLIN, 0},
-                          {signals_.get(), POLLIN, 0}};
+  listener_->set_room(room());
+  std::vector<pollfd> fds{{listener_->fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
   for (const Peer &p : peers_) fds.push_back({p.fd(), p.events(), 0});
   if (metrics_server_) fds.push_back({metrics_server_->fd(), POLLIN, 0});
   if (::poll(fds.data(), fds.size(), poll_timeout()) < 0) return;
@@ -145,7 +156,7 @@ void Daemon::turn() {
   size_t i = 2;
   for (Peer &p : peers_) serve(p, fds[i++].revents);
   send_statuses();
-  if (fds[0].revents != 0) accept();
+  if (fds[0].revents != 0) turn_listener();
   if (metrics_server_) metrics_server_->turn();
   tick();
   close_connections();
@@ -163,12 +174,36 @@ void Daemon::tick() {
   carry_out(orders);
 }
 
-void Daemon::accept() {
-  std::optional<Listener::Connection> connection = listener_.accept(now());
-  if (!connection) return;
-  bool may_stay = has_free_share(connection->uid);
-  Peer &peer = peers_.emplace_back(std::move(connection->socket), next_id_++, connection->uid,
-                                   connection->pid);
+size_t Daemon::room() const {
+  return options_.connections - std::min(peers_.size(), options_.connections);
+}
+
+void Daemon::turn_listener() {
+  Listener::Turn turn = listener_->turn(std::chrono::steady_clock::now());
+  for (const Listener::Expelled &e : turn.expelled) expel(e);
+  for (Listener::Connection &c : turn.spoke) accept(std::move(c));
+  if (room() > 0 || turn.spoke.empty()) return;
+  if (said_full_ && now() - *said_full_ < kWarningInterval) return;
+  said_full_ = now();
+  log::warn("no program can join for now: all {} connections are in use", options_.connections);
+}
+
+// Of a peer that has not sent a whole message in time.
+void Daemon::expel(const Listener::Expelled &e) {
+  for (Peer &p : peers_) {
+    if (!e.handed_out || p.newcomer != e.id) continue;
+    warn_of(p.uid, fmt::format("closing the connection of process {} (uid {}): it has not sent a "
+                               "message in time",
+                               p.pid, p.uid));
+    close(p);
+  }
+}
+
+void Daemon::accept(Listener::Connection c) {
+  Result<ucred> who = peer_credentials(c.socket.get());
+  if (!who) return listener_->left(c.id);
+  bool may_stay = has_free_share(who->uid);
+  Peer &peer = peers_.emplace_back(std::move(c.socket), next_id_++, who->uid, who->pid, c.id);
   if (!is_allowed(peer.uid))
     refuse(peer, fmt::format("the Manager does not serve the user with uid {}", peer.uid),
            "ask its administrator to admit the user with ckptd --users");
@@ -189,8 +224,7 @@ bool Daemon::is_allowed(uid_t uid) const {
 // user can shut out the others. Root is always admitted.
 bool Daemon::has_free_share(uid_t uid) const {
   if (uid == 0) return true;
-  size_t free = options_.connections - peers_.size();
-  return static_cast<size_t>(std::ranges::count(peers_, uid, &Peer::uid)) < free;
+  return static_cast<size_t>(std::ranges::count(peers_, uid, &Peer::uid)) < room();
 }
 
 // ---- peers
@@ -217,6 +251,7 @@ void Daemon::read_from(Peer &peer) {
 Result<> Daemon::process_next(Peer &peer) {
   CKPT_TRY(std::optional<Frames::Frame> frame, peer.next());
   if (!frame) return {};
+  listener_->left(peer.newcomer);
   CKPT_TRY(managed::ToManager message, managed::decode_to_manager(frame->type, frame->body));
   return process(peer, message);
 }
@@ -280,18 +315,18 @@ managed::ToProgram Daemon::status() {
 }
 
 void Daemon::refuse(Peer &peer, std::string what, std::string hint) {
-  warn_of(peer, fmt::format("refusing the connection of process {} (uid {}): {}", peer.pid,
-                            peer.uid, what));
+  warn_of(peer.uid, fmt::format("refusing the connection of process {} (uid {}): {}", peer.pid,
+                                peer.uid, what));
   (void)peer.send(out::Refused{std::move(what), std::move(hint)});
   close(peer);
 }
 
-void Daemon::warn_of(const Peer &peer, const std::string &what) {
-  std::optional<u64> left_out = log_limit_.admit(now(), peer.uid);
+void Daemon::warn_of(uid_t uid, const std::string &what) {
+  std::optional<u64> left_out = log_limit_.admit(now(), uid);
   if (!left_out) return;
   if (*left_out > 0)
     log::warn("{} messages about processes of uid {} were left out, because there were too many",
-              *left_out, peer.uid);
+              *left_out, uid);
   log::warn("{}", what);
 }
 
@@ -308,6 +343,7 @@ void Daemon::close_connections() {
     for (const Peer &peer : peers_) {
       if (std::ranges::find(dead, peer.id) == dead.end()) continue;
       programs = programs || peer.joined;
+      listener_->left(peer.newcomer);
       measurements_.disconnected(peer, policy_);
     }
     std::erase_if(peers_,
@@ -345,8 +381,8 @@ void Daemon::carry_out(const Orders &orders) {
     for (Peer &p : peers_)
       if (p.id == o.to)
         if (Result<> sent = p.send(o.message); !sent) {
-          warn_of(p, fmt::format("closing the connection of process {} (uid {}): {}", p.pid, p.uid,
-                                 sent.error().what));
+          warn_of(p.uid, fmt::format("closing the connection of process {} (uid {}): {}", p.pid,
+                                     p.uid, sent.error().what));
           close(p);
         }
   }

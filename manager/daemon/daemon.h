@@ -13,9 +13,10 @@
 #include <memory>
 
 #include "common/base/log_limit.h"
-#include "manager/daemon/io/listener.h"
+#include "common/ipc/listener.h"
 #include "manager/daemon/io/metrics_server.h"
 #include "manager/daemon/io/peer.h"
+#include "manager/daemon/io/socket_file.h"
 #include "manager/daemon/measure/measurements.h"
 #include "manager/daemon/report/counters.h"
 #include "manager/daemon/report/profiles_file.h"
@@ -52,7 +53,11 @@ class Daemon {
   void tick();
   int poll_timeout() const;
   std::optional<Time> next_of(const Peer &peer) const;
-  void accept();
+  Result<> listen();
+  size_t room() const;
+  void turn_listener();
+  void accept(Listener::Connection connection);
+  void expel(const Listener::Expelled &newcomer);
   bool is_allowed(uid_t uid) const;
   bool has_free_share(uid_t uid) const;
   void serve(Peer &peer, short events);
@@ -63,7 +68,7 @@ class Daemon {
   void send_statuses();
   managed::ToProgram status();
   void refuse(Peer &peer, std::string what, std::string hint);
-  void warn_of(const Peer &peer, const std::string &what);
+  void warn_of(uid_t uid, const std::string &what);
   void close(Peer &peer);
   void close_connections();
   void measure(const Peer *about);
@@ -81,7 +86,9 @@ class Daemon {
   std::unique_ptr<MetricsServer> metrics_server_;  // null: no port was given
   std::string metrics_;
   Time metrics_at_{0};
-  Listener listener_;
+  SocketFile socket_file_;
+  std::unique_ptr<Listener> listener_;
+  std::optional<Time> said_full_;
   UniqueFd signals_;
   std::list<Peer> peers_;
   std::vector<ProgramId> closing_;  // connections to be closed at the end of the turn

@@ -31,18 +31,23 @@ def test_garbage_is_refused_and_does_no_harm(user, helper):
     assert helper.process.poll() is None
 
 
-def test_silent_callers_do_not_delay_others(user, helper):
-    """More connections than one user may have: another user is served."""
+@pytest.mark.parametrize("said", ["", "x"], ids=["silent", "half-a-request"])
+def test_callers_that_ask_nothing_do_not_delay_others(user, helper, said):
+    """More connections than one user may have: another user is served. Silent ones get no worker."""
     job, (*ports, _) = user.server()
     script = "import socket, sys, time\n" \
              "all = [socket.socket(socket.AF_UNIX) for _ in range(40)]\n" \
-             "for s in all: s.connect(sys.argv[1])\n" \
+             f"for s in all: s.connect(sys.argv[1]); s.send(b'{said}')\n" \
              "print(flush=True); time.sleep(1000)"
     crowd = Job([*as_user(OTHER), "/usr/bin/python3", "-c", script, helper.socket])
     try:
         crowd.wait_text("\n")
-        wait_for(lambda: len(helper.workers()) == 6, "as many workers as one user may have")
-        assert "too many requests" in ask(helper, dump_request(2), OTHER)[0]
+        if said:
+            wait_for(lambda: len(helper.workers()) == 6, "as many workers as one user may have")
+            assert "too many requests" in ask(helper, dump_request(2), OTHER)[0]
+        else:
+            assert "too many requests" not in ask(helper, dump_request(2), OTHER)[0]
+            assert not helper.workers()
         user.dump(job.pid, "a.img", "--leave-running")
         answers(ports)
     finally:

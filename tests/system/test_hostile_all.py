@@ -85,3 +85,23 @@ def test_images_of_another_user_are_not_older_ones_of_a_program(ckpt, user):
     assert code == 0 and "1 dumped" in text, text
     left = sorted(p.name for p in folder.iterdir() if not p.name.startswith("ckpt-"))
     assert left == ["victim.img"], left
+
+
+def test_programs_that_hang_do_not_delay_the_dumps_of_other_users(ckpt, user, other):
+    """The first user's programs are more than are dumped at a time, and none of their dumps ends by itself. Users take turns,
+    and what is not dumped in its user's time goes on."""
+    folder = ckpt.folder / "images"
+    folder.mkdir()
+    hanging = [user.keeper("sleep", "1000") for _ in range(5)]
+    lock = "import fcntl, sys, time\nall = [open(n) for n in sys.argv[1:]]\nfor f in all: fcntl.flock(f, fcntl.LOCK_EX)\n" \
+           "open('named', 'w')\ntime.sleep(1000)"
+    user.start(["/usr/bin/python3", "-c", lock, *(session / "program" for _, session in hanging)])
+    wait_for((user.folder / "named").exists, "the locks")
+    programs = [next(p for p in tree_of(keeper.pid)) for keeper, _ in hanging]
+    theirs = [other.keeper("sleep", "1000")[0] for _ in range(2)]
+    for keeper in theirs:
+        assert process_exists(keeper.pid)
+    job = ckpt.start("ckpt-dump", ["--all", "--user-time=20", "-o", str(folder)])
+    assert job.wait() == 1
+    assert job.text.count("the time for the programs of its user is over") == 5 and "2 dumped, 5 failed" in job.text, job.text
+    assert all(process_exists(p) for p in programs) and len(list(folder.glob("*.img"))) == 2

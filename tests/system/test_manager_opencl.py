@@ -350,7 +350,7 @@ def test_no_descriptor_is_left_for_another_connection(node):
     last = max(int(fd) for fd in os.listdir(f"/proc/{pid}/fd"))
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (last + 3, hard))
     peers = [Peer(n.socket) for _ in range(8)]
-    wait_for(lambda: "no program can join for now" in n.daemon.error_text, "a warning")
+    wait_for(lambda: "accepts no connection for now" in n.daemon.error_text, "a warning")
     before = cpu_seconds()
     time.sleep(1)
     assert cpu_seconds() - before < 0.2

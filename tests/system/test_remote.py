@@ -488,13 +488,12 @@ def test_hostile_frames_end_their_connection_and_nothing_else(ocl, server):
     finished(job)
 
 
-@pytest.mark.full
-def test_many_connections_that_say_nothing_lose_their_places(ocl, server):
-    """More than may greet at a time. An honest client is served when the first of them have gone."""
+def test_connections_that_say_nothing_have_no_process(ocl, server):
+    """An honest client is served beside them."""
     silent = [Wire(server) for _ in range(80)]
-    wait_for(lambda: len(server.sessions()) == 64, "as many as may greet")
     r = server.call("ckpt-run", "--list-devices", "--host", server.unix)
     assert r.returncode == 0 and "Portable Computing" in r.stdout, r.stderr
+    assert not server.sessions()
     for w in silent:
         w.socket.close()
 

@@ -54,7 +54,7 @@ Result<remote::DaemonOptions> daemon_options(const Options &o) {
   d.munge_socket = o.munge_socket;
   d.account = o.account;
   for (std::string &name :
-       split_at_commas(o.allow.empty() ? remote::user_name(::geteuid()) : o.allow))
+       split_at_commas(o.allow.empty() ? remote::identity_of(::geteuid()).user : o.allow))
     d.users.insert(std::move(name));
   d.limits = {o.connections, o.all_connections, o.memory};
   d.starter = proxy_starter();
@@ -115,7 +115,7 @@ void add_serving_options(CommandLine &line, Options &o) {
               "the authorised users, separated by commas: names of certificates, and of this "
               "node's users; *: all users with a certificate or credential, and all users of this "
               "node")
-      .default_is(remote::user_name(::geteuid()));
+      .default_is(remote::identity_of(::geteuid()).user);
   line.option("--account=NAME", o.account,
               "if root runs ckpt-devd: the account of this node under which all users are served")
       .default_is("the one that has the user's name");

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckpt-dump --all: one image of each program of a user or of the node, into one folder. A separate
-// ckpt-dump writes each image, four at a time; a failure does not stop the others.
+// ckpt-dump writes each image, four at a time and in turns of the users (turns.h); a failure does
+// not stop the others.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +20,7 @@ struct DumpAllOptions {
   std::string user;    // see selected_user()
   // Afterwards remove the older images of the same programs in the folder.
   bool remove_older = false;
+  std::optional<std::chrono::seconds> user_time = {};  // for all programs of a user
   bool json = false, quiet = false;
   std::vector<std::string> options;  // for every ckpt-dump
 };

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "common/base/file_text.h"
+#include "common/base/io.h"
 #include "common/base/log.h"
 #include "tools/json_text.h"
 #include "tools/proc/process.h"
@@ -18,11 +19,21 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kRetryInterval = 1s;
+constexpr size_t kMaxState = 16u << 10;  // tools/job/opening.h
 
 // A machine's boot and a network namespace of it.
 std::string this_node() {
   std::string boot = file_text("/proc/sys/kernel/random/boot_id").value_or("");
   return fmt::format("{}-{}", boot.substr(0, boot.find('\n')), namespace_of(::getpid(), "net"));
+}
+
+Result<Channel> channel_of(const JobConnectionOptions &o, UniqueFd connection,
+                           const storage::Key &key) {
+  if (!o.greeted) return Channel::open(std::move(connection), key, Channel::Side::Member);
+  UniqueFd file(*o.greeted);
+  Bytes state(kMaxState);
+  CKPT_TRY(size_t n, read_at(file.get(), state, 0));
+  return Channel::resume(std::move(connection), key, ByteView(state).first(n));
 }
 
 }  // namespace
@@ -31,8 +42,8 @@ Result<std::unique_ptr<JobMemberDump>> accept_job(const JobConnectionOptions &o,
   UniqueFd connection(*o.connection);
   ::fcntl(connection.get(), F_SETFD, FD_CLOEXEC);  // CRIU must not keep it open
   CKPT_TRY(JobFolder folder, JobFolder::open(o.folder));
-  CKPT_TRY(MemberLink link,
-           MemberLink::accept(std::move(connection), folder, o.member, Task::Dump));
+  CKPT_TRY(Channel channel, channel_of(o, std::move(connection), folder.key()));
+  CKPT_TRY(MemberLink link, MemberLink::accept(std::move(channel), o.member, Task::Dump));
   return std::make_unique<JobMemberDump>(std::move(folder), std::move(link), cancel);
 }
 

@@ -16,6 +16,9 @@ namespace ckpt::tools {
 struct JobConnectionOptions {
   std::string folder, member;
   std::optional<int> connection;  // the descriptor
+  // A file with the state of the channel; none: the keeper, of an earlier version, has not checked
+  // the key.
+  std::optional<int> greeted;
 };
 
 class JobMemberDump : public DumpBarriers {

@@ -40,6 +40,7 @@ struct Options {
   std::optional<int> pid;
   bool all = false;
   std::string user;
+  std::optional<int> user_time;  // seconds
   JobConnectionOptions job;
 };
 
@@ -224,6 +225,7 @@ Result<int> run_all(const Options &o) {
                      .remove_older = d.overwrite,
                      .json = o.json,
                      .quiet = o.quiet};
+  if (o.user_time) all.user_time = std::chrono::seconds(*o.user_time);
   // ckpt-restore --all could not restore it, and a shutdown would end it.
   all.options = {"--refuse-as-root", "--timeout", std::to_string(d.timeout_seconds)};
   if (d.leave_running) all.options.push_back("--leave-running");
@@ -307,10 +309,16 @@ void add_options(CommandLine &line, Options &o) {
                          "dump all programs of this user, or of all users if root runs this; "
                          "--output names the folder for their images");
   line.option("--user=NAME", o.user, "with --all: only the programs of this user").needs(all);
+  line.option("--user-time=SECONDS", o.user_time,
+              "with --all: how long the programs of one user may take together; what is not dumped "
+              "by then keeps running")
+      .needs(all)
+      .default_is("no limit");
   line.option("--job=FOLDER", o.job.folder,
               "checkpoint all programs of this job as one (ckpt-run --job)");
   line.option("--member=NAME", o.job.member, "").hide();
   line.option("--connection=FD", o.job.connection, "").hide();
+  line.option("--greeted=FD", o.job.greeted, "").hide();
   line.option("-o,--output=IMAGE", d.image, "the image's folder; -: standard output")
       .default_is("ckpt-COMMAND-PID.img");
   line.flag("--leave-running", d.leave_running, "let the program continue");

@@ -18,11 +18,12 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view kMagic = "ckptjob2";
 constexpr auto kGreetingTimeout = 5s;
-constexpr size_t kMaxFirstFrame = 4 << 10;  // from a peer that has not shown the key yet
 constexpr size_t kMaxFrame = 16 << 20;
 
+}  // namespace
+
 // A peer on a failed machine sends nothing. TCP keepalive detects this after about 20 s.
-void set_up(int socket) {
+void set_up_job_socket(int socket) {
   auto set = [socket](int level, int name, int value) {
     ::setsockopt(socket, level, name, &value, sizeof value);
   };
@@ -34,6 +35,8 @@ void set_up(int socket) {
   timeval limit{20, 0};
   ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
+
+namespace {
 
 Result<> send_all(int socket, ByteView data) {
   while (!data.empty()) {
@@ -66,20 +69,41 @@ Result<> read_all(int socket, std::span<std::byte> into, Channel::Clock::time_po
 }  // namespace
 
 Result<Channel> Channel::open(UniqueFd socket, const storage::Key &key, Side side) {
-  set_up(socket.get());
+  set_up_job_socket(socket.get());
   Channel c(std::move(socket), key, side);
   std::span<std::byte> coordinator(c.session_.data(), kGreetingBytes);
   std::span<std::byte> member(c.session_.data() + kGreetingBytes, kGreetingBytes);
   std::span<std::byte> ours = side == Side::Coordinator ? coordinator : member;
   std::span<std::byte> theirs = side == Side::Coordinator ? member : coordinator;
-  std::memcpy(ours.data(), kMagic.data(), kMagic.size());
-  std::span<std::byte> random = ours.subspan(kMagic.size());
-  CKPT_CHECK(storage::fill_random(random.data(), random.size()));
+  CKPT_CHECK(begin_greeting(ours));
   CKPT_CHECK(send_all(c.descriptor(), ours));
   CKPT_CHECK(read_all(c.descriptor(), theirs, Clock::now() + kGreetingTimeout));
-  if (text(theirs.first(kMagic.size())) != kMagic)
-    return fail("the peer is not a tool of this version of ckpt");
+  if (!is_greeting(theirs)) return fail("the peer is not a tool of this version of ckpt");
   return c;
+}
+
+Result<Channel> Channel::resume(UniqueFd socket, const storage::Key &key, ByteView state) {
+  Channel c(std::move(socket), key, Side::Member);
+  if (state.size() < c.session_.size()) return fail("the greeting of the connection is incomplete");
+  std::ranges::copy(state.first(c.session_.size()), c.session_.begin());
+  state = state.subspan(c.session_.size());
+  c.ahead_.assign(state.begin(), state.end());
+  return c;
+}
+
+Result<> Channel::begin_greeting(std::span<std::byte> into) {
+  std::memcpy(into.data(), kMagic.data(), kMagic.size());
+  std::span<std::byte> random = into.subspan(kMagic.size());
+  return storage::fill_random(random.data(), random.size());
+}
+
+bool Channel::is_greeting(ByteView bytes) { return text(bytes.first(kMagic.size())) == kMagic; }
+
+Result<> Channel::read(std::span<std::byte> into, Clock::time_point deadline) {
+  size_t n = std::min(into.size(), ahead_.size());
+  std::copy_n(ahead_.begin(), n, into.begin());
+  ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<ptrdiff_t>(n));
+  return read_all(descriptor(), into.subspan(n), deadline);
 }
 
 Bytes Channel::context(Side sender, u64 number) const {
@@ -100,12 +124,12 @@ Result<> Channel::send(u16 type, ByteView body) {
 
 Result<Channel::Frame> Channel::receive(Clock::time_point deadline) {
   u32 size = 0;
-  CKPT_CHECK(read_all(descriptor(), std::as_writable_bytes(std::span(&size, 1)), deadline));
+  CKPT_CHECK(read(std::as_writable_bytes(std::span(&size, 1)), deadline));
   if (size < storage::kSealBytes + sizeof(u16) ||
       size > (received_ == 0 ? kMaxFirstFrame : kMaxFrame))
     return fail("the peer has sent a message of {} bytes, which is not a valid size", size);
   Bytes sealed(size), plain(size - storage::kSealBytes);
-  CKPT_CHECK(read_all(descriptor(), sealed, deadline));
+  CKPT_CHECK(read(sealed, deadline));
   Side peer = side_ == Side::Coordinator ? Side::Member : Side::Coordinator;
   if (!key_.open(context(peer, received_++), sealed, plain))
     return fail("the peer does not have the job's key");

@@ -32,6 +32,9 @@ class Channel {
 
   // The greetings. `socket` is connected.
   static Result<Channel> open(UniqueFd socket, const storage::Key &key, Side side);
+  // The member's side of a channel whose peer has shown the key already (opening.h). `state`: what
+  // Opening::state() returned.
+  static Result<Channel> resume(UniqueFd socket, const storage::Key &key, ByteView state);
 
   Result<> send(u16 type, ByteView body = {});
   // Fails if nothing whole and genuine has come by `deadline`, or the peer has hung up.
@@ -42,16 +45,25 @@ class Channel {
   void shut_down() const;
 
  private:
+  friend class Opening;
   static constexpr size_t kGreetingBytes = 40;
+  static constexpr size_t kMaxFirstFrame = 4 << 10;  // of a peer that has not shown the key yet
   Channel(UniqueFd socket, const storage::Key &key, Side side)
       : socket_(std::move(socket)), key_(key), side_(side) {}
   Bytes context(Side sender, u64 number) const;
+  static Result<> begin_greeting(std::span<std::byte> into);
+  static bool is_greeting(ByteView bytes);
+  Result<> read(std::span<std::byte> into, Clock::time_point deadline);
 
   UniqueFd socket_;
   storage::Key key_;
   Side side_;
   std::array<std::byte, 2 * kGreetingBytes> session_{};
+  Bytes ahead_;  // received already
   u64 sent_ = 0, received_ = 0;
 };
+
+// What every socket of a job has: it notices after about 20 s that its peer's machine has failed.
+void set_up_job_socket(int socket);
 
 }  // namespace ckpt::tools

@@ -19,9 +19,7 @@ constexpr size_t kMaxWhyBytes = 4000;
 
 }  // namespace
 
-Result<MemberLink> MemberLink::accept(UniqueFd socket, const JobFolder &folder,
-                                      const std::string &member, Task task) {
-  CKPT_TRY(Channel c, Channel::open(std::move(socket), folder.key(), Channel::Side::Member));
+Result<MemberLink> MemberLink::accept(Channel c, const std::string &member, Task task) {
   CKPT_TRY(Channel::Frame f, c.receive(Clock::now() + kBeginTimeout));
   std::optional<Begin> begin = parse_begin(f.body);
   if (f.type != static_cast<u16>(JobMessage::Begin) || !begin)

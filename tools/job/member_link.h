@@ -15,9 +15,8 @@ class MemberLink {
  public:
   using Check = std::function<Result<>()>;
 
-  // For a connection to `member` that was just accepted. A peer without the key is not served.
-  static Result<MemberLink> accept(UniqueFd socket, const JobFolder &folder,
-                                   const std::string &member, Task task);
+  // For a connection to `member` whose peer's key is checked, or will be with the first message.
+  static Result<MemberLink> accept(Channel channel, const std::string &member, Task task);
 
   const Begin &task() const { return begin_; }
   // Reports that this member has reached a stage, and waits until all members have. Fails if the

@@ -27,6 +27,8 @@ class ProcessHandle {
   bool signal(int number) const;
   // Waits for its end. False: it has not ended, or there is no process.
   bool ends_within(std::chrono::milliseconds time) const;
+  // Readable when the process has ended.
+  int descriptor() const { return fd_.get(); }
 
  private:
   explicit ProcessHandle(UniqueFd fd) : fd_(std::move(fd)) {}

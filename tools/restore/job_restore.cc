@@ -83,19 +83,21 @@ Result<> JobRestore::accept_coordinator(const Check &check) {
     }
     if (gave_up_) return fail("the job gives up: {}", why_);
     if (wait_ && Clock::now() - since > *wait_) return Failure(others_are_missing());
-    pollfd p{member_->listener(), POLLIN, 0};
+    pollfd p{member_->entrance().fd(), POLLIN, 0};
     if (::poll(&p, 1, static_cast<int>(kLookInterval.count())) <= 0) continue;
-    UniqueFd peer(::accept4(member_->listener(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!peer) continue;
-    Result<MemberLink> link =
-        MemberLink::accept(std::move(peer), folder_, options_.member, Task::Restore);
-    if (!link) {
-      log::debug("refused a connection: {}", link.error().what);
-      continue;
-    }
-    link_ = std::make_unique<MemberLink>(std::move(*link));
-    return {};
+    for (Opening &opening : member_->entrance().turn(Clock::now()))
+      if (accept(std::move(opening))) return {};
   }
+}
+
+bool JobRestore::accept(Opening opening) {
+  Bytes state = opening.state();
+  Result<Channel> channel = Channel::resume(opening.take_socket(), folder_.key(), state);
+  if (!channel) return false;
+  Result<MemberLink> link = MemberLink::accept(std::move(*channel), options_.member, Task::Restore);
+  if (!link) log::debug("refused a connection: {}", link.error().what);
+  if (link) link_ = std::make_unique<MemberLink>(std::move(*link));
+  return link.has_value();
 }
 
 Error JobRestore::others_are_missing() const {

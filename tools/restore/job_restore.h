@@ -53,6 +53,7 @@ class JobRestore {
   JobRestore(JobOptions options, JobFolder folder, unsigned checkpoint)
       : options_(std::move(options)), folder_(std::move(folder)), checkpoint_(checkpoint) {}
   Result<> accept_coordinator(const Check &check);
+  bool accept(Opening opening);
   Result<bool> ask_decision(const Error &why);
   std::string decision_of(const std::string &attempt) const;
 

@@ -18,6 +18,7 @@ namespace {
 
 // Slurm starts a job that got free nodes within this time, unless something prevents it.
 constexpr i64 kStartSeconds = 60;
+constexpr unsigned kMostDoublings = 5;
 // Jobs without a time limit that are not steered.
 constexpr i64 kUnlimitedSeconds = 24 * 3600;
 
@@ -31,9 +32,18 @@ bool is_waiting(const QueuedJob &j) {
          j.state == "REQUEUED";
 }
 
-bool is_placed(const QueuedJob &j, const Tag &t, i64 now) {
-  return is_waiting(j) && t.placed && !t.leaving && !j.required.empty() &&
-         now < *t.placed + kStartSeconds;
+// Its owner can change the nodes that it requires.
+bool is_placed(const QueuedJob &j, const Record &r, i64 now) {
+  return is_waiting(j) && r.placed && !r.leaving && !r.nodes.empty() &&
+         std::ranges::is_permutation(j.required, r.nodes) && now < *r.placed + kStartSeconds;
+}
+
+// Slurm would not start it now, wherever it is placed: it is held, waits for another job, or its
+// owner has too many. Nodes that are kept for it would be lost for others.
+bool is_blocked(const QueuedJob &j) {
+  auto says = [&](std::string_view part) { return j.reason.find(part) != j.reason.npos; };
+  return j.held || says("Held") || says("Dependency") || says("Limit") || says("Licenses") ||
+         says("BadConstraints") || says("InvalidAccount") || says("InvalidQOS");
 }
 
 // Decisions are the daemon's output.
@@ -57,10 +67,16 @@ std::vector<Daemon::Steered> Daemon::steered_of(const std::vector<QueuedJob> &jo
         log::warn("job {} is an array or a heterogeneous job; Slurm schedules it", j.group);
       continue;
     }
+    // Its owner's choice. Nodes that this daemon has chosen are in its record.
+    if (tag && *tag && is_waiting(j) && !j.required.empty() && !records_.of(j).placed) {
+      if (complained_.insert(j.id).second)
+        log::warn("job {} asks for certain nodes; Slurm schedules it", j.id);
+      continue;
+    }
     auto left = left_alone_.find(j.id);
     if (left != left_alone_.end() && now_ < left->second) continue;
     if (tag && *tag && (is_running(j) || (is_waiting(j) && (*tag)->held)))
-      steered.push_back({j, **tag});
+      steered.push_back({j, **tag, records_.of(j)});
   }
   return steered;
 }
@@ -159,21 +175,21 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode
       s.tag.seconds.value_or(static_cast<double>(s.job.limit.value_or(kUnlimitedSeconds)));
   for (double speed : options_.speeds)
     j.run.push_back(std::max<Ticks>(1, ticks_of(seconds / speed)));
-  j.done = s.tag.done;
+  j.done = s.record.done;
   j.sharing = sharing_of(s);
   const bool running = is_running(s.job);
-  if (!running && !is_placed(s.job, s.tag, now_)) return j;
+  if (!running && !is_placed(s.job, s.record, now_)) return j;
   LiveRun run{0,
               ticks(running ? s.job.started : now_),
               {},
               running ? s.job.on : s.job.required,
-              s.tag.leaving.has_value(),
+              s.record.leaving.has_value(),
               {}};
-  if (s.tag.at && s.tag.slow) {
-    run.since = ticks(*s.tag.at);
-    run.slowdown = s.tag.slow;
+  if (s.record.at && s.record.slow) {
+    run.since = ticks(*s.record.at);
+    run.slowdown = s.record.slow;
   }
-  if (s.tag.until && !s.tag.stays) run.until = ticks(*s.tag.until);
+  if (s.record.until && !s.record.stays) run.until = ticks(*s.record.until);
   auto node = std::find_if(nodes.begin(), nodes.end(), [&](const LiveNode &n) {
     return !run.nodes.empty() && n.name == run.nodes[0];
   });
@@ -186,54 +202,65 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode
 // A waiting job is kept back for --grace, again and again; one that has left its nodes is taken
 // back from the hold without an end that Slurm puts it into.
 Result<> Daemon::keep_held(Steered &s) {
-  if (!is_waiting(s.job) || is_placed(s.job, s.tag, now_)) return {};
-  const bool left = s.tag.leaving.has_value();
-  if (!left && !s.tag.placed && s.job.eligible > now_ + options_.grace / 2) return {};
+  Record &r = s.record;
+  if (!is_waiting(s.job) || is_placed(s.job, r, now_)) return {};
+  const bool left = r.leaving.has_value();
+  if (!left && !r.placed && s.job.eligible > now_ + options_.grace / 2) return {};
   if (left)
     say("job {} has left its nodes {} s after its signal; {:.1f} s were planned for its checkpoint",
-        s.job.id, now_ - *s.tag.leaving, s.tag.planned.value_or(0));
-  s.tag.forget_nodes();
-  CKPT_CHECK(slurm_.hold_for(s.job.id, options_.grace, s.tag));
+        s.job.id, now_ - *r.leaving, r.planned.value_or(0));
+  if (!left && r.placed && now_ >= *r.placed + kStartSeconds) count_failed_start(r);
+  r.forget_nodes();
+  CKPT_CHECK(slurm_.hold_for(s.job.id, options_.grace));
   if (left && s.job.held) CKPT_CHECK(slurm_.release(s.job.id));
   return {};
 }
 
-Tag &Daemon::tag_of(u64 job, std::vector<Steered> &steered) {
-  return std::find_if(steered.begin(), steered.end(),
-                      [&](const Steered &s) { return s.job.id == job; })
-      ->tag;
+// A job that Slurm has not started twice is left alone for longer and longer, as its nodes were
+// lost for others meanwhile.
+void Daemon::count_failed_start(Record &r) const {
+  if (++r.failed_starts < 2) return;
+  r.not_before = now_ + (options_.grace << std::min(r.failed_starts - 2, kMostDoublings));
+}
+
+bool Daemon::may_start(const Steered &s) const {
+  return is_running(s.job) || is_placed(s.job, s.record, now_) ||
+         (!is_blocked(s.job) && now_ >= s.record.not_before);
+}
+
+Daemon::Steered &Daemon::find(u64 job, std::vector<Steered> &steered) {
+  return *std::ranges::find(steered, job, [](const Steered &s) { return s.job.id; });
 }
 
 void Daemon::apply_starts(const Decisions &d, std::vector<Steered> &steered) {
   std::map<std::string, std::vector<std::string>> on;  // jobs by node
   for (const Steered &s : steered)
     for (const std::string &n : is_running(s.job) ? s.job.on : s.job.required)
-      if (is_running(s.job) || is_placed(s.job, s.tag, now_))
+      if (is_running(s.job) || is_placed(s.job, s.record, now_))
         on[n].push_back(std::to_string(s.job.id));
   for (const Start &s : d.starts) {
-    Tag &tag = tag_of(s.id, steered);
-    tag.placed = now_;
-    if (s.until) tag.until = *s.until / kTicksPerSecond;
+    Record &r = find(s.id, steered).record;
+    r.placed = now_;
+    r.nodes = s.nodes;
+    if (s.until) r.until = *s.until / kTicksPerSecond;
     std::vector<std::string> &beside = on[s.nodes[0]];
     say("job {} starts on {} ({}){}{}", s.id, fmt::join(s.nodes, ","), options_.classes[s.on].name,
-        s.until ? fmt::format(", for {} s", *tag.until - now_) : "",
+        s.until ? fmt::format(", for {} s", *r.until - now_) : "",
         beside.empty() ? "" : fmt::format(", beside {}", fmt::join(beside, ", ")));
     beside.push_back(std::to_string(s.id));
-    succeeded(s.id, slurm_.start(s.id, s.nodes, tag));
+    succeeded(s.id, slurm_.start(s.id, s.nodes));
   }
 }
 
 void Daemon::apply_progress(const Decisions &d, std::vector<Steered> &steered) {
   for (const Progress &p : d.progress) {
-    auto job = std::find_if(steered.begin(), steered.end(),
-                            [&](const Steered &s) { return s.job.id == p.id; });
-    if (!is_running(job->job)) continue;  // it has its nodes, but Slurm has not started it yet
-    job->tag.done = p.done;
-    job->tag.at = p.since / kTicksPerSecond;
-    job->tag.slow = p.slowdown;
+    Steered &s = find(p.id, steered);
+    if (!is_running(s.job)) continue;  // it has its nodes, but Slurm has not started it yet
+    s.record.done = p.done;
+    s.record.at = p.since / kTicksPerSecond;
+    s.record.slow = p.slowdown;
     say("job {} takes {:.2f} times as long as alone; {:.0f} % of it is done", p.id, p.slowdown,
         p.done * 100);
-    succeeded(p.id, slurm_.note(p.id, job->tag));
   }
 }
 
@@ -241,21 +268,20 @@ void Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
   apply_starts(d, steered);
   apply_progress(d, steered);
   for (const Move &m : d.moves) {
-    Tag &tag = tag_of(m.id, steered);
-    if (tag.stays || !has_settled(m.id, steered)) continue;
-    tag.done = m.done;
-    tag.at.reset();
-    tag.slow.reset();
-    tag.leaving = now_;
-    tag.planned = m.checkpoint_seconds;
+    Steered &s = find(m.id, steered);
+    if (s.record.stays || !has_settled(m.id, steered)) continue;
+    s.record.done = m.done;
+    s.record.at.reset();
+    s.record.slow.reset();
+    s.record.leaving = now_;
+    s.record.planned = m.checkpoint_seconds;
     say("job {} is moved; {:.0f} % of it is done", m.id, m.done * 100);
-    succeeded(m.id, move(m.id, tag));
+    succeeded(m.id, move(s));
   }
   for (const Extend &e : d.extensions) {
-    Tag &tag = tag_of(e.id, steered);
-    tag.until.reset();
-    if (e.until) tag.until = *e.until / kTicksPerSecond;
-    succeeded(e.id, slurm_.note(e.id, tag));
+    Record &r = find(e.id, steered).record;
+    r.until.reset();
+    if (e.until) r.until = *e.until / kTicksPerSecond;
   }
 }
 
@@ -264,10 +290,15 @@ bool Daemon::has_settled(u64 job, const std::vector<Steered> &steered) const {
   return now_ >= at->job.started + options_.settle;
 }
 
-Result<> Daemon::move(u64 job, const Tag &tag) {
-  CKPT_CHECK(slurm_.note(job, tag));
-  return slurm_.checkpoint(job);
+// The job is held when it has left: that it was told to must be known then, also to the next
+// daemon.
+Result<> Daemon::move(const Steered &s) {
+  records_.set(s.job, s.record);
+  CKPT_CHECK(save_records());
+  return slurm_.checkpoint(s.job.id);
 }
+
+Result<> Daemon::save_records() { return options_.dry_run ? Result<>() : records_.save(); }
 
 bool Daemon::succeeded(u64 job, const Result<> &asked) {
   if (asked) return true;
@@ -278,13 +309,16 @@ bool Daemon::succeeded(u64 job, const Result<> &asked) {
 }
 
 // A job that does not leave has failed to write its image, and keeps running.
-Result<> Daemon::keep_where_it_is(Steered &s) {
-  if (!is_running(s.job) || !s.tag.leaving || now_ <= *s.tag.leaving + options_.grace) return {};
+void Daemon::keep_where_it_is(Steered &s) {
+  Record &r = s.record;
+  if (!is_running(s.job)) return;
+  r.failed_starts = 0;
+  r.not_before = 0;
+  if (!r.leaving || now_ <= *r.leaving + options_.grace) return;
   log::warn("job {} has not left its nodes in time; it stays there", s.job.id);
-  s.tag.leaving.reset();
-  s.tag.planned.reset();
-  s.tag.stays = true;
-  return slurm_.note(s.job.id, s.tag);
+  r.leaving.reset();
+  r.planned.reset();
+  r.stays = true;
 }
 
 Result<> Daemon::round() {
@@ -300,24 +334,29 @@ Result<> Daemon::round() {
   for (const LiveNode &n : nodes) classes[n.on].nodes++;
   std::vector<LiveJob> live_jobs;
   for (Steered &s : steered) {
-    if (!succeeded(s.job.id, keep_where_it_is(s)) || !succeeded(s.job.id, keep_held(s))) continue;
+    keep_where_it_is(s);
+    if (!succeeded(s.job.id, keep_held(s)) || !may_start(s)) continue;
     if (std::optional<LiveJob> j = live(s, nodes)) live_jobs.push_back(std::move(*j));
   }
   apply(steer(ticks(now_), classes, nodes, std::move(live_jobs), options_.steer), steered);
-  return {};
+  records_.keep_only(jobs);
+  for (const Steered &s : steered) records_.set(s.job, s.record);
+  return save_records();
 }
 
 Result<> Daemon::release_all() {
   CKPT_TRY(std::vector<QueuedJob> jobs, slurm_.jobs());
   for (Steered &s : steered_of(jobs)) {
     if (!is_waiting(s.job)) continue;
-    const bool held = s.job.held && s.tag.leaving.has_value();
-    s.tag.forget_nodes();
-    s.tag.held = s.tag.stays = false;
-    bool given = succeeded(s.job.id, slurm_.hold_for(s.job.id, 0, s.tag));
+    const bool held = s.job.held && s.record.leaving.has_value();
+    s.tag.held = false;
+    bool given = succeeded(s.job.id, slurm_.give_back(s.job.id, s.tag));
     if (given && held) succeeded(s.job.id, slurm_.release(s.job.id));
+    s.record.forget_nodes();
+    s.record.stays = false;
+    records_.set(s.job, s.record);
   }
-  return {};
+  return save_records();
 }
 
 }  // namespace ckpt::tools

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One round of ckpt-schedd: reads Slurm's queue, asks schedule/steer what to do, and has Slurm do
-// it. No job is remembered between rounds: see Tag.
+// it. What was done with a job is in its Record, and only there.
 #pragma once
 
 #include <map>
@@ -9,6 +9,7 @@
 
 #include "schedule/steer/steer.h"
 #include "tools/schedd/move_costs.h"
+#include "tools/schedd/records.h"
 #include "tools/schedd/slurm.h"
 
 namespace ckpt::tools {
@@ -22,14 +23,17 @@ struct SchedOptions {
   i64 grace = 120;                  // seconds
   i64 settle = 10;                  // seconds
   double default_megabytes = 1000;  // of an image, where nothing else is known
-  bool dry_run = false;
+  bool dry_run = false;             // nothing is changed, and the records are not written
 };
 
 class Daemon {
  public:
   // `history`: what the costs of moves are fitted to.
-  Daemon(SchedOptions options, std::vector<nlohmann::json> history)
-      : options_(std::move(options)), slurm_(options_.dry_run), history_(std::move(history)) {}
+  Daemon(SchedOptions options, Records records, std::vector<nlohmann::json> history)
+      : options_(std::move(options)),
+        slurm_(options_.dry_run),
+        records_(std::move(records)),
+        history_(std::move(history)) {}
 
   Result<> round();
   // Gives all jobs that wait for the daemon to Slurm, at once.
@@ -39,6 +43,7 @@ class Daemon {
   struct Steered {
     QueuedJob job;
     Tag tag;
+    Record record;
   };
   std::vector<Steered> steered_of(const std::vector<QueuedJob> &jobs);
   std::vector<schedule::LiveNode> nodes_of(const std::vector<QueueNode> &nodes,
@@ -48,24 +53,28 @@ class Daemon {
                                         const std::vector<schedule::LiveNode> &nodes);
   std::optional<schedule::SharingJob> sharing_of(const Steered &s);
   Result<> keep_held(Steered &s);
-  Result<> keep_where_it_is(Steered &s);
+  void keep_where_it_is(Steered &s);
   void apply(const schedule::Decisions &d, std::vector<Steered> &steered);
   void apply_starts(const schedule::Decisions &d, std::vector<Steered> &steered);
   // Whether its script has had the time to start ckpt-run, without which the signal would end it.
   bool has_settled(u64 job, const std::vector<Steered> &steered) const;
   void apply_progress(const schedule::Decisions &d, std::vector<Steered> &steered);
-  Result<> move(u64 job, const Tag &tag);
+  Result<> move(const Steered &s);
+  Result<> save_records();
+  bool may_start(const Steered &s) const;
+  void count_failed_start(Record &r) const;
   // Whether Slurm has executed the command for this job. If the job belongs to another user or has
   // just ended, it is left to Slurm for a while, so that other jobs are still handled.
   bool succeeded(u64 job, const Result<> &asked);
 
-  static Tag &tag_of(u64 job, std::vector<Steered> &steered);
+  static Steered &find(u64 job, std::vector<Steered> &steered);
   std::optional<schedule::ClassIndex> class_of(const QueueNode &node) const;
   // Once: as soon as Slurm has said which nodes there are.
   void fit_costs(const std::vector<QueueNode> &nodes);
 
   const SchedOptions options_;
   const Slurm slurm_;
+  Records records_;
   i64 now_ = 0;                          // seconds since 1970
   std::vector<nlohmann::json> history_;  // until costs_ are fitted to it
   std::vector<MoveCosts> costs_;         // by class

@@ -19,7 +19,7 @@ namespace {
 using namespace schedule;
 
 struct Options {
-  std::string classes, policy = "WMCT", history, storage, share;
+  std::string classes, policy = "WMCT", history, storage, share, state;
   unsigned interval = 2, grace = 120, settle = 10, requeue_delay = 121;
   double megabytes = 1000, waste_weight = 0.05;
   bool once = false, dry_run = false, release = false;
@@ -84,7 +84,8 @@ Result<SchedOptions> options_of(const Options &o) {
 Result<int> run(const Options &o) {
   CKPT_TRY(SchedOptions s, options_of(o));
   CKPT_TRY(std::vector<nlohmann::json> history, history_of(o.history));
-  Daemon daemon(std::move(s), std::move(history));
+  CKPT_TRY(Records records, Records::load(o.state.empty() ? usual_records_file() : o.state));
+  Daemon daemon(std::move(s), std::move(records), std::move(history));
   if (o.release) {
     CKPT_CHECK(daemon.release_all());
     return 0;
@@ -134,6 +135,8 @@ int main(int argc, char **argv) {
   line.option("--storage=TYPE", o.storage,
               "of the history, only what was stored on a file system of this type, such as nfs")
       .default_is("all");
+  line.option("--state=FILE", o.state, "where the daemon keeps what it has done with jobs")
+      .default_is(usual_records_file());
   line.option("--megabytes=MB", o.megabytes,
               "the assumed image size of a job without one in its tag")
       .range(0.0, 1e9);

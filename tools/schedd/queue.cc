@@ -68,6 +68,7 @@ Result<QueuedJob> job_of(const json &j) {
   if (!id || *id <= 0 || job.state.empty()) return fail("a job has no number or no state");
   job.id = static_cast<u64>(*id);
   job.comment = text_of(json_member(j, "comment"));
+  job.reason = text_of(json_member(j, "state_reason"));
   job.submitted = number_of(json_member(j, "submit_time")).value_or(0);
   job.started = number_of(json_member(j, "start_time")).value_or(0);
   job.eligible = number_of(json_member(j, "eligible_time")).value_or(0);

@@ -22,6 +22,7 @@ struct QueuedJob {
   u64 id = 0;
   std::string state;  // "PENDING", "RUNNING", "SPECIAL_EXIT" …
   std::string comment;
+  std::string reason;  // why it waits: "Priority", "Dependency" …; "": not known
   i64 submitted = 0, started = 0, eligible = 0;  // seconds since 1970; 0: not known
   std::optional<i64> limit;                      // seconds
   unsigned nodes = 1;

@@ -26,14 +26,16 @@ Result<> Slurm::update(u64 job, const std::vector<std::string> &fields) const {
   return run(argv);
 }
 
-Result<> Slurm::start(u64 job, const std::vector<std::string> &nodes, const Tag &tag) const {
-  return update(job, {fmt::format("ReqNodeList={}", fmt::join(nodes, ",")), "StartTime=now",
-                      "Comment=" + text_of(tag)});
+Result<> Slurm::start(u64 job, const std::vector<std::string> &nodes) const {
+  return update(job, {"StartTime=now", fmt::format("ReqNodeList={}", fmt::join(nodes, ","))});
 }
 
-Result<> Slurm::hold_for(u64 job, i64 seconds, const Tag &tag) const {
-  return update(
-      job, {"ReqNodeList=", fmt::format("StartTime=now+{}", seconds), "Comment=" + text_of(tag)});
+Result<> Slurm::hold_for(u64 job, i64 seconds) const {
+  return update(job, {"ReqNodeList=", fmt::format("StartTime=now+{}", seconds)});
+}
+
+Result<> Slurm::give_back(u64 job, const Tag &tag) const {
+  return update(job, {"ReqNodeList=", "StartTime=now+0", "Comment=" + text_of(tag)});
 }
 
 Result<> Slurm::release(u64 job) const {
@@ -42,10 +44,6 @@ Result<> Slurm::release(u64 job) const {
 
 Result<> Slurm::checkpoint(u64 job) const {
   return run({"scancel", "--batch", "--signal=USR2", fmt::format("{}", job)});
-}
-
-Result<> Slurm::note(u64 job, const Tag &tag) const {
-  return update(job, {"Comment=" + text_of(tag)});
 }
 
 }  // namespace ckpt::tools

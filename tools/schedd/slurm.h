@@ -17,14 +17,15 @@ class Slurm {
   Result<std::vector<QueueNode>> nodes() const;
 
   // Lets a waiting job start at once on these nodes and on no others.
-  Result<> start(u64 job, const std::vector<std::string> &nodes, const Tag &tag) const;
+  Result<> start(u64 job, const std::vector<std::string> &nodes) const;
   // Keeps a waiting job from starting for `seconds`, after which Slurm may start it anywhere.
-  Result<> hold_for(u64 job, i64 seconds, const Tag &tag) const;
+  Result<> hold_for(u64 job, i64 seconds) const;
+  // Lets Slurm start a waiting job anywhere, and says so in its comment.
+  Result<> give_back(u64 job, const Tag &tag) const;
   // A job that has returned 86 is held indefinitely; after this call it waits as after hold_for().
   Result<> release(u64 job) const;
   // Tells a running job to write an image and to return 86.
   Result<> checkpoint(u64 job) const;
-  Result<> note(u64 job, const Tag &tag) const;
 
  private:
   Result<> run(const std::vector<std::string> &argv) const;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The comment of a batch job: what its owner tells ckpt-schedd, and what ckpt-schedd records there.
-// The daemon has no other state, so after a restart it reads everything from the queue.
+// The comment of a batch job: what its owner tells ckpt-schedd. What ckpt-schedd itself has done
+// with the job is in its Record, because the owner can change the comment at any time.
 //
-//     ckpt:seconds=3600,mb=2000,held,done=0.2500,until=1795384703
-//     ckpt:seconds=3600,memory_gb=9000,held,done=0.1000,at=1795384703,slow=1.52
+//     ckpt:seconds=3600,mb=2000,held
+//     ckpt:seconds=3600,memory_gb=9000,held
 #pragma once
 
 #include <optional>
@@ -27,19 +27,7 @@ struct Tag {
   std::optional<double> memory_gb, host_to_device_gb, device_to_host_gb;
   // By job_submit.lua: the job waits for ckpt-schedd.
   bool held = false;
-  // By ckpt-schedd. Times are seconds since 1970.
-  double done = 0;                // share of the job in earlier runs, or until `at`
-  std::optional<i64> at;          // of the last change of its neighbours
-  std::optional<double> slow;     // its slowdown since then
-  std::optional<i64> placed;      // when it got its nodes
-  std::optional<i64> until;       // when it has to leave them
-  std::optional<i64> leaving;     // when it was told to leave
-  std::optional<double> planned;  // seconds that its checkpoint was then planned to take
-  bool stays = false;             // it was told to leave but did not
-
   bool may_share() const { return memory_gb || host_to_device_gb || device_to_host_gb; }
-  // What concerns the nodes that the job has, or had.
-  void forget_nodes();
 };
 
 // Nothing if the comment does not begin with "ckpt".

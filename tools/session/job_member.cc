@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/session/job_member.h"
 
-#include <sys/socket.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <filesystem>
 
+#include "common/base/io.h"
 #include "common/base/log.h"
 #include "tools/job/ends.h"
 #include "tools/job/tcp.h"
 #include "tools/session/batch_names.h"
 
 namespace ckpt::tools {
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr auto kPauseAfterStranger = 1s;
-
-}  // namespace
-
 Option add_job_options(CommandLine &line, JobOptions &o) {
   Option job = line.option(
       "--job=FOLDER", o.folder,
@@ -44,7 +37,7 @@ Result<std::unique_ptr<JobMember>> JobMember::join(JobOptions o, const Restoring
   CKPT_TRY(JobFolder folder, JobFolder::create(o.folder));
   std::unique_ptr<JobMember> m(new JobMember(std::move(o), std::move(folder)));
   CKPT_TRY(auto listening, listen_tcp(restoring.ports));
-  m->listener_ = std::move(listening.first);
+  CKPT_TRY(m->entrance_, Entrance::open(std::move(listening.first), m->folder_.key()));
   m->port_ = listening.second;
   MemberAddress here{own_addresses(), m->port_, restoring.checkpoint, m->options_.programs,
                      this_batch_start()};
@@ -59,7 +52,7 @@ void JobMember::serve(Keeper &keeper) {
   if (restoring_)
     if (Result<> done = registration_.change({own_addresses(), port_, 0}); !done)
       return log::warn("the job cannot be checkpointed: {}", done.error().text());
-  keeper.watch(listener(), [this] {
+  keeper.watch(entrance_->fd(), [this] {
     accept();
     return true;
   });
@@ -72,21 +65,26 @@ void JobMember::program_ended(int status) {
               noted.error().text());
 }
 
+// A coordinator that is not served now tries again.
 void JobMember::accept() {
-  UniqueFd peer(::accept4(listener(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!peer || serving_ || Clock::now() < not_before_ || !keeper_->accepts_dumps()) return;
-  std::string fd = std::to_string(peer.get());
-  Result<> started = keeper_->start_dump(
-      {"--job", folder_.path(), "--member", name(), "--connection", fd}, folder_.path(),
-      [this](int status, const nlohmann::json &) { ended(status); }, {peer.get()});
-  if (!started) return log::warn("cannot start ckpt-dump: {}", started.error().what);
-  serving_ = true;
+  for (Opening &opening : entrance_->turn(std::chrono::steady_clock::now())) {
+    if (serving_ || !keeper_->accepts_dumps()) continue;
+    Result<> started = start_dump(std::move(opening));
+    if (!started) log::warn("cannot start ckpt-dump: {}", started.error().what);
+    serving_ = started.has_value();
+  }
 }
 
-void JobMember::ended(int wait_status) {
-  serving_ = false;
-  if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kNotOfTheJob)
-    not_before_ = Clock::now() + kPauseAfterStranger;
+Result<> JobMember::start_dump(Opening opening) {
+  UniqueFd greeted(::memfd_create("ckpt-job-greeting", MFD_CLOEXEC));
+  if (!greeted) return fail_errno("cannot make a file in memory");
+  CKPT_CHECK(write_all(greeted.get(), opening.state()));
+  UniqueFd peer = opening.take_socket();
+  return keeper_->start_dump(
+      {"--job", folder_.path(), "--member", name(), "--connection", std::to_string(peer.get()),
+       "--greeted", std::to_string(greeted.get())},
+      folder_.path(), [this](int, const nlohmann::json &) { serving_ = false; },
+      {peer.get(), greeted.get()});
 }
 
 }  // namespace ckpt::tools

@@ -3,18 +3,17 @@
 // --job: a program of a job. Its programs are checkpointed together (docs/rooms/job.md). The
 // keeper listens for the job's coordinator, and starts ckpt-dump with its connection.
 //
-// Every process on the network can connect. The keeper reads nothing from the connection: it passes
-// it to ckpt-dump, which does nothing before the peer has shown the job's key. One connection is
-// served at a time; a peer without the key costs one short process a second at most.
+// Every process on the network can connect. The keeper passes a connection to ckpt-dump when its
+// peer has shown the job's key (tools/job/entrance.h). One connection is served at a time.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "common/base/unique_fd.h"
 #include "tools/command_line.h"
+#include "tools/job/entrance.h"
 #include "tools/job/job_folder.h"
 #include "tools/session/keeper.h"
 
@@ -44,27 +43,25 @@ class JobMember {
 
   const JobFolder &folder() const { return folder_; }
   const std::string &name() const { return options_.member; }
-  int listener() const { return listener_.get(); }
+  Entrance &entrance() { return *entrance_; }
   // From now on the program can be dumped. Works in the loop of `keeper`, which must outlive it.
   void serve(Keeper &keeper);
   // To be called before this object is destroyed, if the program has ended by itself.
   void program_ended(int wait_status);
 
  private:
-  using Clock = std::chrono::steady_clock;
   JobMember(JobOptions options, JobFolder folder)
       : options_(std::move(options)), folder_(std::move(folder)) {}
   void accept();
-  void ended(int wait_status);
+  Result<> start_dump(Opening opening);
 
   JobOptions options_;
   JobFolder folder_;
   Registration registration_;
-  UniqueFd listener_;
+  std::unique_ptr<Entrance> entrance_;
   u16 port_ = 0;
   Keeper *keeper_ = nullptr;
   bool restoring_ = false, serving_ = false;
-  Clock::time_point not_before_{};
 };
 
 // The exit code of ckpt-dump for a peer that is not the job's coordinator.

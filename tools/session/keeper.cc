@@ -24,7 +24,9 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr int kAcceptPause = 100;  // milliseconds
+// Processes of one program, which may all come at once.
+constexpr Newcomers::Limits kNewcomers{
+    .waiting = 256, .waiting_of_source = 256, .greeting = 64, .greeting_of_source = 64};
 
 bool ends_a_tool(int signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
@@ -38,7 +40,9 @@ Result<std::unique_ptr<Keeper>> Keeper::create(Options options) {
   CKPT_TRY(KeeperSignals signals, KeeperSignals::take());
   std::unique_ptr<Keeper> k(new Keeper(std::move(options), std::move(folder), std::move(signals)));
   k->socket_path_ = k->folder_.file(protocol::kSessionSocket);
-  CKPT_TRY(k->listener_, listen_unix(k->socket_path_));
+  CKPT_TRY(k->listener_, Listener::create("the session", kNewcomers));
+  CKPT_TRY(UniqueFd socket, listen_unix(k->socket_path_));
+  CKPT_CHECK(k->listener_->listen(std::move(socket)));
   k->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!k->wake_) return fail_errno("cannot create an eventfd");
   std::ofstream foreign(k->folder_.file(kForeignChildrenFile));
@@ -190,15 +194,11 @@ void Keeper::kill_program() {
 }
 
 void Keeper::turn() {
-  // A connection that finds no descriptor stays in the queue, so poll(2) would report it again at
-  // once (accept(2)). It ignores negative descriptors.
-  bool pausing = std::exchange(accept_later_, false);
-  std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0},
-                          {wake_.get(), POLLIN, 0},
-                          {pausing ? -1 : listener_.get(), POLLIN, 0}};
+  std::vector<pollfd> fds{
+      {signals_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {listener_->fd(), POLLIN, 0}};
   for (const Watch &w : watches_) fds.push_back({w.fd, POLLIN, 0});
   for (const Client &c : clients_) fds.push_back({c.fd.get(), POLLIN, 0});
-  if (::poll(fds.data(), fds.size(), pausing ? kAcceptPause : -1) < 0) return;
+  if (::poll(fds.data(), fds.size(), -1) < 0) return;
   size_t at = 3;
   // New watches and clients are added at the end, behind those that were polled.
   size_t watches = watches_.size(), clients = clients_.size();
@@ -208,7 +208,7 @@ void Keeper::turn() {
   auto c = clients_.begin();
   for (size_t i = 0; i < clients; i++, at++)
     c = fds[at].revents && !serve(*c) ? clients_.erase(c) : ++c;
-  if (fds[2].revents) accept_client();
+  if (fds[2].revents) turn_listener();
   if (fds[1].revents) run_posted();
   if (fds[0].revents) handle_signals();
 }

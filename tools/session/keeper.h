@@ -43,7 +43,8 @@
 #include "agent/protocol.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
-#include "common/ipc/unix_socket.h"
+#include "common/ipc/listener.h"
+#include "common/ipc/message_reader.h"
 #include "tools/device/device.h"
 #include "tools/proc/process.h"
 #include "tools/session/proxies.h"
@@ -128,8 +129,11 @@ class Keeper {
 
  private:
   struct Client {
+    Client(UniqueFd fd, Listener::Id newcomer, pid_t peer);
     UniqueFd fd;
-    pid_t peer = 0;
+    Listener::Id newcomer;
+    pid_t peer;
+    MessageReader requests;
     bool dumping = false;
   };
   struct Watch {
@@ -157,7 +161,8 @@ class Keeper {
   bool program_lives() const;
   std::vector<pid_t> children_of_program(const ProcessTable &table) const;
   void turn();
-  void accept_client();
+  void turn_listener();
+  void accept(Listener::Connection connection);
   bool serve(Client &client);  // false: closes the connection
   bool answer(Client &client, Message &message);
   // What to do after a request: reply Ok, do nothing (the reply is sent already), or close the
@@ -191,9 +196,7 @@ class Keeper {
   KeeperSignals signals_;
   Proxies proxies_;
   std::string socket_path_;
-  UniqueFd listener_;
-  bool accept_later_ = false;   // there was no descriptor for a connection
-  bool accept_failed_ = false;  // which has been said
+  std::unique_ptr<Listener> listener_;
   UniqueFd wake_;
   std::mutex posted_mutex_;
   std::vector<std::function<void()>> posted_;

@@ -32,14 +32,14 @@ namespace {
 using protocol::Type;
 using namespace std::chrono_literals;
 
-constexpr auto kFrameTimeout = 5s;  // so that an incomplete frame cannot block the loop
+constexpr auto kReportTimeout = 5s;
 constexpr size_t kMaxRequestBytes = 64u << 10;
 
 Result<> reply(int fd, const Result<> &result) {
-  if (result) return send_message(fd, static_cast<u16>(Type::Ok));
+  if (result) return send_message_at_once(fd, static_cast<u16>(Type::Ok));
   Writer w;
   w.str(result.error().what).str(result.error().hint);
-  return send_message(fd, static_cast<u16>(Type::Failed), w.bytes());
+  return send_message_at_once(fd, static_cast<u16>(Type::Failed), w.bytes());
 }
 
 // The report of a job has a part for each member, of which there may be thousands.
@@ -54,7 +54,7 @@ void report_failure(pid_t program, const Error &error) {
          listening_sockets(program, std::string(protocol::kAgentSocketPrefix)))
       if (Result<UniqueFd> fd = connect_unix_of(program, path);
           fd && send_message(fd->get(), static_cast<u16>(Type::CheckpointFailed), w.bytes())) {
-        (void)set_receive_timeout(fd->get(), kFrameTimeout);
+        (void)set_receive_timeout(fd->get(), kReportTimeout);
         (void)receive_message(fd->get());
         return;
       }
@@ -82,25 +82,36 @@ Error dump_error(const nlohmann::json &report) {
   return {json_string(error, "what", "ckpt-dump failed"), json_string(error, "hint")};
 }
 
-void Keeper::accept_client() {
-  Result<UniqueFd> fd = accept_unix(listener_.get());
-  if (!fd) {
-    accept_later_ = true;
-    if (!std::exchange(accept_failed_, true))
-      log::warn("refused a connection to the session's socket: {}", fd.error().what);
+Keeper::Client::Client(UniqueFd fd, Listener::Id newcomer, pid_t peer)
+    : fd(std::move(fd)), newcomer(newcomer), peer(peer), requests(kMaxRequestBytes) {}
+
+void Keeper::turn_listener() {
+  Listener::Turn turn = listener_->turn(std::chrono::steady_clock::now());
+  for (const Listener::Expelled &e : turn.expelled)
+    std::erase_if(clients_, [&](const Client &c) { return e.handed_out && c.newcomer == e.id; });
+  for (Listener::Connection &c : turn.spoke) accept(std::move(c));
+}
+
+void Keeper::accept(Listener::Connection c) {
+  Result<ucred> peer = peer_credentials(c.socket.get());
+  Result<> allowed = check_client(c.socket.get());
+  if (peer && allowed) {
+    clients_.emplace_back(std::move(c.socket), c.id, peer->pid);
     return;
   }
-  accept_failed_ = false;
-  (void)set_receive_timeout(fd->get(), kFrameTimeout);
-  Result<ucred> credentials = peer_credentials(fd->get());
-  pid_t peer = credentials ? credentials->pid : 0;
-  clients_.push_back({std::move(*fd), peer});
+  listener_->left(c.id);
+  log::debug("refused a connection to the session's socket");
 }
 
 bool Keeper::serve(Client &client) {
-  Result<std::optional<Message>> m = receive_message(client.fd.get(), kMaxRequestBytes);
-  if (m && *m) return answer(client, **m);
-  if (!m) log::debug("closed a connection to the session's socket: {}", m.error().what);
+  Result<bool> more = client.requests.receive(client.fd.get(), MSG_DONTWAIT);
+  if (more && *more && !client.requests.ready()) return true;
+  listener_->left(client.newcomer);
+  if (more && *more) {
+    Message m = client.requests.take();
+    return answer(client, m);
+  }
+  if (!more) log::debug("closed a connection to the session's socket: {}", more.error().what);
   if (client.dumping) dump_disconnected();
   return false;
 }
@@ -190,7 +201,6 @@ Result<Keeper::Answer> Keeper::accept_restored(Client &client, Message &message)
   in.get<u32>();
   u32 agent = in.get<u32>();
   if (!restored_ || !in.ok()) return fail("this session is not restoring a program");
-  (void)set_receive_timeout(client.fd.get(), 0ms);
   restored_(std::move(client.fd), agent);
   return Answer::Close;
 }
@@ -213,7 +223,6 @@ Result<Keeper::Answer> Keeper::start_proxy(Client &client, Message &message) {
   bool same_user = peer && peer->uid == ::geteuid();
   if (same_user && files >= 3) r.folder = message.fds[2].get();
   if (same_user && files >= 4) r.environment = message.fds[3].get();
-  (void)set_receive_timeout(client.fd.get(), 0ms);
   CKPT_CHECK(proxies_.start(r));
   return Answer::Close;
 }
@@ -236,7 +245,7 @@ Result<Keeper::Answer> Keeper::return_contents(Client &client, Message &message)
     return fail("the keeper has no device contents with this token");
   std::vector<int> files;
   for (const UniqueFd &file : found->second) files.push_back(file.get());
-  CKPT_CHECK(send_message(client.fd.get(), static_cast<u16>(Type::Ok), {}, files));
+  CKPT_CHECK(send_message_at_once(client.fd.get(), static_cast<u16>(Type::Ok), {}, files));
   contents_.erase(found);
   return Answer::Sent;
 }
@@ -263,7 +272,7 @@ Result<Keeper::Answer> Keeper::tell_devices(Client &client, Message &message) {
   Writer w;
   w.put(static_cast<u32>(ids.size()));
   for (const std::string &id : ids) w.str(id);
-  CKPT_CHECK(send_message(client.fd.get(), static_cast<u16>(Type::Ok), w.bytes()));
+  CKPT_CHECK(send_message_at_once(client.fd.get(), static_cast<u16>(Type::Ok), w.bytes()));
   return Answer::Sent;
 }
 

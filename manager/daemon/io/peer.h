@@ -39,12 +39,13 @@ Bytes as_frame(const managed::ToProgram &message);
 
 class Peer {
  public:
-  Peer(UniqueFd fd, ProgramId id, uid_t uid, pid_t pid)
-      : id(id), uid(uid), pid(pid), fd_(std::move(fd)) {}
+  Peer(UniqueFd fd, ProgramId id, uid_t uid, pid_t pid, u64 newcomer)
+      : id(id), uid(uid), pid(pid), newcomer(newcomer), fd_(std::move(fd)) {}
 
   const ProgramId id;
   const uid_t uid;
   const pid_t pid;      // in the PID namespace of the daemon
+  const u64 newcomer;   // its number for the Listener
   pid_t holder = 0;     // the process that holds its device memory; 0: the program itself
   bool joined = false;  // it has joined as a program
 

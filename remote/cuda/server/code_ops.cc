@@ -50,7 +50,7 @@ CUresult op_load(Call &c) {
   Result<Loadable> code = c.server.code.find(static_cast<fatbin::Form>(form), parts);
   if (!code) {
     log::warn("{}", code.error().what);
-    return CUDA_ERROR_INVALID_IMAGE;
+    return c.server.code.is_short() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
   }
   CUmodule module = nullptr;
   CUlibrary made = nullptr;

@@ -8,7 +8,10 @@
 namespace ckpt::remote::cuda {
 namespace {
 
-constexpr u64 kMostCodeBytes = 4ull << 30;  // of all parts
+constexpr u64 kMostCodeBytes = 4ull << 30;  // of all parts, if the user has no limit
+constexpr u64 kPartBytes = 256;             // what a part takes besides its code
+// An honest program stops when it cannot load its code.
+constexpr u64 kMostRefused = 128u << 20;
 
 bool is_sound(fatbin::Form form, ByteView bytes) {
   Result<fatbin::Image> image = fatbin::Image::from_bytes(bytes);
@@ -22,14 +25,25 @@ bool is_sound(fatbin::Form form, ByteView bytes) {
 
 Result<> CodeParts::add(u64 number, ByteView bytes) {
   std::lock_guard lock(mutex_);
-  bool fits = bytes.size() <= kMaxCodeBytes && bytes_ + bytes.size() <= kMostCodeBytes;
-  if (!fits || parts_.contains(number)) return fail("the program sent too much device code");
-  bytes_ += bytes.size();
+  if (bytes.size() > kMaxCodeBytes || parts_.contains(number))
+    return fail("the program sent a malformed part of device code");
+  u64 all = bytes.size() + kPartBytes;
+  if (bytes_ + all > kMostCodeBytes || !ask_(static_cast<i64>(all))) {
+    refused_ += all;
+    return refused_ > kMostRefused ? Result<>(fail("the program sent too much device code"))
+                                   : Result<>();
+  }
+  bytes_ += all;
   Bytes &part = parts_[number];
   part.reserve(bytes.size() + 1);
   part.assign(bytes.begin(), bytes.end());
   part.push_back(std::byte{0});  // PTX is a text for the driver
   return {};
+}
+
+bool CodeParts::is_short() const {
+  std::lock_guard lock(mutex_);
+  return refused_ > 0;
 }
 
 void CodeParts::keep(Loadable code) {

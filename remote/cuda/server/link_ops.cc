@@ -62,7 +62,8 @@ CUresult op_link(Call &c) {
   if (n > kMaxInputs) return c.reject();
   std::vector<LinkInput> inputs;
   for (u32 i = 0; i < n; i++)
-    if (!read_input(c, inputs.emplace_back())) return c.reject();
+    if (!read_input(c, inputs.emplace_back()))
+      return c.server.code.is_short() ? CUDA_ERROR_OUT_OF_MEMORY : c.reject();
   if (!c.in.done()) return c.reject();
   JitCall jit(options);
   Bytes code;

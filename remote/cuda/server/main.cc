@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <memory>
+#include <mutex>
 
 #include <CLI/CLI.hpp>
 
@@ -32,7 +34,11 @@ Result<> start_driver() {
 }
 
 Result<> serve(int connection, int account) {
-  auto ask = [account](i64 change) { return account < 0 || ask_for_memory(account, change); };
+  // One at a time (notes.h): the program's threads ask.
+  auto ask = [account, mutex = std::make_shared<std::mutex>()](i64 change) {
+    std::lock_guard lock(*mutex);
+    return account < 0 || ask_for_memory(account, change);
+  };
   // Never destroyed: its threads run until the process ends.
   auto *server = new Server(
       std::make_unique<Connection>(std::make_unique<SocketStream>(UniqueFd(connection))), ask);

@@ -33,21 +33,22 @@ class Server {
  public:
   // Never destroyed: its threads run until the process ends.
   Server(std::unique_ptr<Connection> connection, DeviceMemory::Ask ask)
-      : arrays(ask), memory(std::move(ask)), connection_(std::move(connection)) {}
+      : arrays(ask), memory(ask), code(std::move(ask)), connection_(std::move(connection)) {}
   // Of the program's own process: has no threads, and only perform() is called. `host_call`: as
   // tell_host_call().
   using HostCall = std::function<void(u64 token)>;
   Server(DeviceNumbers numbers, Arena arena, HostCall host_call)
       : arrays([](i64) { return true; }),
         memory([](i64) { return true; }, arena),
+        code([](i64) { return true; }),
         devices(std::move(numbers)),
         host_call_(std::move(host_call)) {}
 
   Objects objects;
   Arrays arrays;
   DeviceMemory memory;
-  DeviceNumbers devices;
   CodeParts code;
+  DeviceNumbers devices;
   HostCalls host_calls;
   OwnStreams streams;
   Mirrors mirrors{streams};

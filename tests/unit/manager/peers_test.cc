@@ -275,8 +275,7 @@ TEST_CASE("a peer waits for a free connection, and the log reports it once") {
   Ckptd ckptd({.connections = 3});
   auto first = std::make_unique<Caller>(ckptd);
   Caller second(ckptd), third(ckptd), fourth(ckptd);
-  first->join();
-  third.join();
+  for (Caller *c : {first.get(), &second, &third}) c->join();
   fourth.say(in::Join{.version = managed::kVersion, .pid = 1, .name = "late"});
   CHECK_FALSE(fourth.hears_something());
   CHECK_FALSE(fourth.is_hung_up(milliseconds(0)));

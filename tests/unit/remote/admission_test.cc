@@ -55,10 +55,35 @@ TEST_CASE("buffers and images are counted from their commands until they are rel
   auto [second, two] = buffer(11, 600);
   CHECK_FALSE(account.admit(second, two));
   asked = 600;  // what a daemon that refuses keeps
-  account.forget(10);
+  account.released(ocl::Kind::Queue, 10);
+  CHECK(account.bytes() == 600);
+  account.released(ocl::Kind::Mem, 10);
   CHECK(account.bytes() == 0);
   CHECK(asked == 0);
   CHECK(account.admit(second, two));
   CHECK(account.admit({0, static_cast<u16>(ocl::Op::RoundTrip), 0, 0}, {}));
   CHECK(account.bytes() == 600);
+}
+
+TEST_CASE("a number that is used again does not hide the memory of the object that had it") {
+  MemoryAccount account([](i64) { return true; });
+  ocl::CommandHeader h{0, api::spec<&::clCreateBuffer>.op, ocl::kSync, 10};
+  Bytes payload = Writer().put(u64{1}).put(u64{0}).put(u64{600}).take();
+  CHECK(account.admit(h, payload));
+  CHECK(account.admit(h, payload));
+  CHECK(account.bytes() == 1200);
+  account.released(ocl::Kind::Mem, 10);
+  CHECK(account.bytes() == 600);
+  account.released(ocl::Kind::Mem, 10);
+  CHECK(account.bytes() == 600);
+}
+
+TEST_CASE("the sources and the code of programs count until they are released") {
+  MemoryAccount account([](i64 change) { return change <= 1000; });
+  ocl::CommandHeader h{0, static_cast<u16>(ocl::Op::ProgramSource), 0, 10};
+  CHECK(account.admit(h, Bytes(900)));
+  CHECK(account.bytes() == 900);
+  account.released(ocl::Kind::Program, 10);
+  CHECK(account.bytes() == 0);
+  CHECK_FALSE(account.admit(h, Bytes(1001)));
 }

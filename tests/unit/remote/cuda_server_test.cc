@@ -411,6 +411,30 @@ TEST_CASE("options of the linker are numbers and bounded logs, and inputs are co
   }
 }
 
+TEST_CASE("device code counts as memory, and a program that goes on sending it is ended") {
+  Program p;
+  Bytes code(30u << 20);
+  auto send = [&](u64 number) {
+    p.call(op(Op::Code), Writer().put(number).raw(code.data(), code.size()).bytes(), true);
+  };
+  auto load = [&](u64 part) {
+    Writer w;
+    w.put(make_number(Kind::Module, 1)).put(static_cast<u8>(fatbin::Form::Ptx));
+    put(w.put(u32{1}).put(part), JitOptions{});
+    p.call(op(Op::Load), w.bytes());
+    return p.reply();
+  };
+  send(1);
+  send(2);
+  send(3);  // 64 MiB are allowed
+  CUresult e = load(3);
+  CHECK(e == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(*p.memory >= i64{60} << 20);
+  CHECK(*p.memory < i64{61} << 20);
+  for (u64 number = 4; number < 10; number++) send(number);
+  CHECK(p.is_refused());
+}
+
 TEST_CASE("whatever a program sends, the server survives") {
   std::mt19937 rng(20261123);
   for (int round = 0; round < 100; round++) {

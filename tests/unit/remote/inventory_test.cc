@@ -122,3 +122,13 @@ TEST_CASE("an inventory of wrong bytes is empty") {
   for (size_t n = 0; n < encoded.size(); n++)
     CHECK(Inventory::read(Reader(ByteView(encoded).first(n))).platforms.empty());
 }
+
+TEST_CASE("a user's entries take no place of another one's") {
+  Inventories all;
+  const Inventories::Owner kBob{"bob", "--serve"};
+  all.greeted(kBob, bytes("platforms"));
+  for (int i = 0; i < 1000; i++) all.greeted({"ada", std::to_string(i)}, bytes("platforms"));
+  CHECK(all.find(kBob));
+  CHECK(all.find({"ada", "999"}));
+  CHECK_FALSE(all.find({"ada", "0"}));
+}

@@ -7,9 +7,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "tools/schedd/records.h"
 #include "tools/schedd/resources.h"
 #include "tools/schedd/tag.h"
 #include "tools/session/grace_time.h"
@@ -171,9 +174,7 @@ TEST_CASE("lists of hosts") {
 TEST_CASE("a tag is read as it was written, and other comments are none") {
   for (const char *text :
        {"ckpt", "ckpt:seconds=60,mb=200,held", "ckpt:seconds=60,mb=200,compile=2.5,wait=30,held",
-        "ckpt:seconds=60,memory_gb=5.5,host_to_device_gb=1,device_to_host_gb=2,held",
-        "ckpt:seconds=60,memory_gb=5,done=0.2500,at=9,slow=1.52",
-        "ckpt:seconds=1.5,done=0.2500,placed=5,until=6,leaving=7,planned=2.5,stays"}) {
+        "ckpt:seconds=60,memory_gb=5.5,host_to_device_gb=1,device_to_host_gb=2,held"}) {
     Result<std::optional<Tag>> tag = parse_tag(text);
     REQUIRE(tag);
     REQUIRE(*tag);
@@ -182,7 +183,6 @@ TEST_CASE("a tag is read as it was written, and other comments are none") {
   for (const char *other : {"", "mine", "ckpting", "my ckpt"}) CHECK_FALSE(*parse_tag(other));
   CHECK(error_of(parse_tag("ckpt:seconds=x")) == "seconds=x is not a number");
   CHECK(error_of(parse_tag("ckpt:seconds=0")) == "seconds=0 is not a run time");
-  CHECK(error_of(parse_tag("ckpt:done=-1")) == "done=-1 is not a number");
   CHECK(error_of(parse_tag("ckpt:mb=1e300")) == "mb=1e300 is not a number");
   CHECK(error_of(parse_tag("ckpt:mb=nan")) == "mb=nan is not a number");
   CHECK(error_of(parse_tag("ckpt:compile=-1")) == "compile=-1 is not a number");
@@ -195,12 +195,55 @@ TEST_CASE("a tag is read as it was written, and other comments are none") {
   CHECK(error_of(parse_tag("ckpt:minutes=5")) == "minutes is not known");
 }
 
-TEST_CASE("what a job leaves behind on its nodes is forgotten, what its owner wrote is not") {
-  Tag tag = **parse_tag(
-      "ckpt:seconds=60,memory_gb=5,held,done=0.2500,at=9,slow=1.52,placed=5,until=6,leaving=7,"
-      "planned=2.5");
-  tag.forget_nodes();
-  CHECK(text_of(tag) == "ckpt:seconds=60,memory_gb=5,held,done=0.2500");
+TEST_CASE("a comment says nothing of what was done with the job") {
+  Result<std::optional<Tag>> tag = parse_tag(
+      "ckpt:seconds=60,held,done=0.2500,at=9,slow=1.52,placed=999999999999,until=6,leaving=7,"
+      "planned=2.5,stays");
+  REQUIRE((tag && *tag));
+  CHECK(text_of(**tag) == "ckpt:seconds=60,held");
+}
+
+TEST_CASE("what was done with jobs is read again as it was written") {
+  char folder[] = "/tmp/ckpt-records-XXXXXX";
+  REQUIRE(::mkdtemp(folder));
+  std::string path = std::string(folder) + "/a/jobs.json";
+  QueuedJob job, other;
+  job.id = 7;
+  job.submitted = 1000;
+  other.id = 8;
+  Record record = {.submitted = 1000,
+                   .done = 0.25,
+                   .at = 9,
+                   .slow = 1.52,
+                   .placed = 5,
+                   .nodes = {"n1", "n2"},
+                   .until = 6,
+                   .leaving = 7,
+                   .planned = 2.5,
+                   .stays = true,
+                   .not_before = 11,
+                   .failed_starts = 3};
+  {
+    Records all = *Records::load(path);
+    all.set(job, record);
+    all.set(other, {.done = 1});
+    REQUIRE(all.save());
+    all.keep_only({job});
+    REQUIRE(all.save());
+  }
+  Records again = *Records::load(path);
+  CHECK(again.of(job) == record);
+  CHECK(again.of(other) == Record{});
+  record.forget_nodes();
+  CHECK(
+      record ==
+      Record{.submitted = 1000, .done = 0.25, .stays = true, .not_before = 11, .failed_starts = 3});
+  // Slurm has given the number to another job.
+  job.submitted = 2000;
+  CHECK(again.of(job) == Record{.submitted = 2000});
+  std::ofstream(path) << "[]";
+  CHECK_FALSE(Records::load(path));
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("resources of jobs and nodes") {
