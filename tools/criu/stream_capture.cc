@@ -69,6 +69,7 @@ Result<> StreamCapture::copy(UniqueFd pipe, const std::string &name) {
   // The pages of a process: content-defined cuts find pages that moved since the parent image.
   auto cut = name.starts_with("pages-") ? storage::Cut::Content : storage::Cut::Fixed;
   CKPT_TRY(storage::StreamId id, image_.stream(std::string(kCriuStreams) + name, cut));
+  u64 size = 0;
   while (!cancelled_) {
     pollfd p{pipe.get(), POLLIN, 0};
     if (::poll(&p, 1, 100) == 0) continue;  // checks cancelled_ again
@@ -76,10 +77,21 @@ Result<> StreamCapture::copy(UniqueFd pipe, const std::string &name) {
     ssize_t n = ::read(pipe.get(), room.data(), room.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno("cannot read {} from CRIU", name);
-    if (n == 0) return image_.close(id);
+    if (n == 0) {
+      note_fact([&] { facts_.close(name, size); });
+      return image_.close(id);
+    }
+    size += static_cast<u64>(n);
+    if (is_fact_file(name))
+      note_fact([&] { facts_.add(name, room.first(static_cast<size_t>(n))); });
     CKPT_CHECK(image_.commit(id, static_cast<size_t>(n)));
   }
   return {};
+}
+
+void StreamCapture::note_fact(const std::function<void()> &f) {
+  std::lock_guard lock(mutex_);
+  f();
 }
 
 void StreamCapture::note(const Result<> &r) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/proc/seized_thread.h"
 
+#include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
@@ -45,13 +46,21 @@ bool SeizedThread::request(int ptrace_request, u64 address, void *data) const {
   return ::ptrace(static_cast<__ptrace_request>(ptrace_request), thread_, address, data) == 0;
 }
 
-bool SeizedThread::take(int signal) {
+bool SeizedThread::take(int signal) { return runs_until(signal, PTRACE_CONT); }
+
+// Not by PTRACE_SINGLESTEP, whose trap is a signal: it would reset a SIGTRAP that is ignored.
+bool SeizedThread::make_system_call() {
+  return runs_until(SIGTRAP, PTRACE_SYSCALL) && runs_until(SIGTRAP, PTRACE_SYSCALL);
+}
+
+bool SeizedThread::runs_until(int signal, int how) {
   // A thread of a stopped process reports that stop first, more than once.
   constexpr int kStops = 4;
+  auto request = static_cast<__ptrace_request>(how);
   std::optional<int> status = PTRACE_EVENT_STOP << 16;
   for (int i = 0; i < kStops && status && *status >> 16 == PTRACE_EVENT_STOP; i++)
-    status = ::ptrace(PTRACE_CONT, thread_, nullptr, nullptr) == 0 ? wait_for_stop(thread_)
-                                                                   : std::nullopt;
+    status =
+        ::ptrace(request, thread_, nullptr, nullptr) == 0 ? wait_for_stop(thread_) : std::nullopt;
   if (!status) {
     ::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr);
     status = wait_for_stop(thread_);

@@ -11,7 +11,7 @@
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
 #include "tools/criu/criu_by_helper.h"
-#include "tools/restore/kept_links.h"
+#include "tools/manifest/restorable.h"
 #include "tools/restore/memory_files.h"
 #include "tools/restore/recorded_sockets.h"
 
@@ -82,10 +82,10 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
     reasons.push_back(criu.error().text());
   if (Result<> sound = plan.image->verify(storage::ImageReader::Depth::Stored).result(); !sound)
     reasons.push_back(sound.error().text());
-  check_files(plan.manifest, o.grown_files, reasons);
-  check_mapped_files(plan.manifest, reasons);
+  CriuFiles criu = CriuFiles::of(*plan.image);
+  check_image_and_machine({plan.manifest, criu, "", o.grown_files}, reasons);
   check_memory_files(plan.manifest, reasons);
-  check_links(plan.manifest, reasons);
+  check_kept_files(plan.manifest, reasons);
   check_sockets(plan.manifest, reasons);
   if (!as_user) plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
