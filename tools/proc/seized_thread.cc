@@ -17,13 +17,22 @@ using std::chrono::steady_clock;
 
 constexpr auto kStopTimeout = 1s;
 
-// The wait status of its stop.
+// The wait status of a thread that is stopped for us, as waitpid(2) would give it.
+std::optional<int> status_of_stop(pid_t thread) {
+  siginfo_t info;
+  if (::ptrace(PTRACE_GETSIGINFO, thread, nullptr, &info) != 0) return {};
+  return info.si_code >> 8 << 16 | info.si_signo << 8 | 0x7f;
+}
+
+// The wait status of its stop. Another thread of this process may wait for all children, as a
+// keeper does, and take the status first; the thread is stopped all the same.
 std::optional<int> wait_for_stop(pid_t thread) {
   int status;
   for (auto end = steady_clock::now() + kStopTimeout; steady_clock::now() < end;) {
     pid_t stopped = ::waitpid(thread, &status, __WALL | WNOHANG);
     if (stopped == thread && WIFSTOPPED(status)) return status;
     if (stopped != 0) return {};
+    if (std::optional<int> taken = status_of_stop(thread)) return taken;
     std::this_thread::sleep_for(100us);
   }
   return {};

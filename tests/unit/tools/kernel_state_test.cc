@@ -35,9 +35,9 @@ class StoppedChild {
     pid_ = ::fork();
     if (pid_ == 0) {
       ::signal(SIGTRAP, SIG_IGN);
+      ::raise(SIGSTOP);
       for (;;) ::pause();
     }
-    ::kill(pid_, SIGSTOP);
     int status = 0;
     REQUIRE(::waitpid(pid_, &status, WUNTRACED) == pid_);
   }
