@@ -13,7 +13,7 @@ import pytest
 
 from conftest import tree_of, wait_for
 
-PHASES = ["resolve", "preflight", "begin", "prepare", "quiesce", "save", "detach", "criu", "record", "write", "end"]
+PHASES = ["resolve", "preflight", "begin", "prepare", "quiesce", "save", "detach", "criu", "record", "check", "write", "end"]
 
 
 def counter(ckpt, steps=100000, mib=1):

@@ -20,7 +20,7 @@ from test_opencl import Programs, devices  # noqa: F401
 from toolkit import NVCC
 
 CRIU = os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
-DUMP_STEPS = ["resolve", "preflight", "begin", "prepare", "quiesce", "save", "detach", "criu", "record", "write", "end"]
+DUMP_STEPS = ["resolve", "preflight", "begin", "prepare", "quiesce", "save", "detach", "criu", "record", "check", "write", "end"]
 RESTORE_STEPS = ["check", "session", "criu", "devices"]
 SUSPEND_STEPS = ["resolve", "preflight", "prepare", "quiesce", "suspend", "end"]
 RESUME_STEPS = ["resolve", "wake", "end"]

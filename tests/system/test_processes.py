@@ -17,6 +17,9 @@ SAMPLE = {"files/proc_status", "files/sys_file", "files/hard_link", "files/file_
           "memory/reserved", "memory/mapped_hard_link", "memory/secret_memory", "memory/posix_shm_changed", "descriptors/timerfd_expired",
           "descriptors/eventfd_semaphore", "sockets/pipe_in_flight", "terminals/own_pair", "terminals/outer_and_own",
           "processes/zombie", "processes/queued_signals", "processes/bound", "processes/leader_ended", "ipc/named_semaphore", "namespaces/user",
+          "memory/sparse_9t", "memory/kept_file_lost", "memory/memory_policy", "memory/lock_future", "descriptors/inotify_unread",
+          "descriptors/inotify_unlinked", "sockets/unix_renamed", "sockets/unix_renamed_relative", "sockets/socket_options", "sockets/multicast",
+          "processes/ended_threads_timer", "processes/thread_folder", "processes/io_priority", "ipc/semaphore_of_two_names",
           "programs/mp_spawn", "programs/script", "programs/tail"}
 
 

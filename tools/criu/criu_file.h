@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of CRIU's image files that a restore changes: two magic numbers, then messages of
-// protocol buffers, each after its length (u32). CRIU's images/*.proto defines the fields; all
-// others are kept unchanged, in their order.
+// CRIU's image files: two magic numbers, then messages of protocol buffers, each after its length
+// (u32). CRIU's images/*.proto defines the fields. A restore changes a few of them; all others are
+// kept unchanged, in their order.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/proto_fields.h"
 
 namespace ckpt::tools {
 
@@ -24,8 +25,12 @@ class ProtoMessage {
   void set_number(u32 field, u64 value);  // does nothing if it is absent
   // A string, or an embedded message as bytes; empty if it is absent.
   ByteView bytes(u32 field) const;
+  void set_bytes(u32 field, ByteView value);  // does nothing if it is absent
   // Passes each embedded message of this field to `edit`.
   void edit_each(u32 field, const std::function<void(ProtoMessage &)> &edit);
+  // Puts what `replace` returns in the place of each embedded message of this field.
+  using Replace = std::function<std::vector<ProtoMessage>(ProtoMessage)>;
+  void replace_each(u32 field, const Replace &replace);
 
  private:
   struct Field {
@@ -39,6 +44,9 @@ class ProtoMessage {
   std::vector<Field> fields_;
 };
 
+// Passes each message of a file to `f`, until it returns false. False if `f` did, or if the file
+// cannot be parsed.
+bool for_each_message(ByteView file, const std::function<bool(ByteView)> &f);
 // Passes each message of a file to `edit`. Returns the file unchanged if it cannot be parsed.
 Bytes edit_criu_file(Bytes file, const std::function<void(ProtoMessage &)> &edit);
 

@@ -72,6 +72,7 @@ Result<> StreamCapture::copy(UniqueFd pipe, const std::string &name) {
   CKPT_TRY(storage::StreamId id, image_.stream(std::string(kCriuStreams) + name, cut));
   bool kept = RecordedIdentities::wants(name);
   Bytes file;
+  u64 size = 0;
   while (!cancelled_) {
     pollfd p{pipe.get(), POLLIN, 0};
     if (::poll(&p, 1, 100) == 0) continue;  // checks cancelled_ again
@@ -80,10 +81,15 @@ Result<> StreamCapture::copy(UniqueFd pipe, const std::string &name) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno("cannot read {} from CRIU", name);
     if (n == 0 && kept) note_identity(name, file);
-    if (n == 0) return image_.close(id);
+    if (n == 0) {
+      note_fact([&] { facts_.close(name, size); });
+      return image_.close(id);
+    }
     std::span<std::byte> piece = room.first(static_cast<size_t>(n));
+    size += piece.size();
     if (kept && file.size() <= helper::kMaxCoreBytes)
       file.insert(file.end(), piece.begin(), piece.end());
+    if (is_fact_file(name)) note_fact([&] { facts_.add(name, piece); });
     CKPT_CHECK(image_.commit(id, static_cast<size_t>(n)));
   }
   return {};
@@ -92,6 +98,11 @@ Result<> StreamCapture::copy(UniqueFd pipe, const std::string &name) {
 void StreamCapture::note_identity(const std::string &name, ByteView file) {
   std::lock_guard lock(mutex_);
   identities_.add(name, file);
+}
+
+void StreamCapture::note_fact(const std::function<void()> &f) {
+  std::lock_guard lock(mutex_);
+  f();
 }
 
 void StreamCapture::note(const Result<> &r) {

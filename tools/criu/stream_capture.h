@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <set>
@@ -11,6 +12,7 @@
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "storage/write/image_writer.h"
+#include "tools/criu/criu_files.h"
 #include "tools/criu/recorded_identities.h"
 
 namespace ckpt::tools {
@@ -18,7 +20,8 @@ namespace ckpt::tools {
 // Writes the files of `criu dump --stream -D folder` into an image (tools/criu/streamer.h).
 class StreamCapture {
  public:
-  explicit StreamCapture(storage::ImageWriter &image) : image_(image) {}
+  // `facts`: receives the files that check_restorable() reads.
+  StreamCapture(storage::ImageWriter &image, FactFiles &facts) : image_(image), facts_(facts) {}
   ~StreamCapture();
   Result<> start(const std::string &folder);
   // The same, for a connection that CRIU has made already.
@@ -35,10 +38,12 @@ class StreamCapture {
   void serve_connected(int socket);
   Result<> serve(int socket);
   Result<> copy(UniqueFd pipe, const std::string &name);
+  void note_fact(const std::function<void()> &f);
   void note(const Result<> &r);
   void note_identity(const std::string &name, ByteView file);
 
   storage::ImageWriter &image_;
+  FactFiles &facts_;
   UniqueFd listener_, connection_;
   std::thread server_;
   std::mutex mutex_;

@@ -115,6 +115,7 @@ json describe_processes(const Target &target, const std::set<pid_t> &stopped_bef
                                          {"stopped", stopped_before.contains(p.pid)}});
     if (json affinities = describe_affinities(threads, given); !affinities.empty())
       entry["affinities"] = std::move(affinities);
+    if (p.ending) entry["ended"] = true;
   }
   return list;
 }
@@ -172,26 +173,27 @@ json describe_files(const Target &target, const DescriptorTable &table, const Fi
 json describe_mapped_files(const Target &target, const DescriptorTable &table, FileHashes &hashes,
                            bool stopped) {
   std::map<std::string, json> by_path;
-  std::set<std::string> written = written_files(table), shared;
+  std::set<std::string> written = written_files(table), shared, changed;
   for (const Process &p : target.processes)
     for (const ProcMapping &m : mappings_of(p.pid)) {
       struct stat st {};
       if (!m.path.starts_with('/') || ::stat((target.files + m.path).c_str(), &st) != 0 ||
           st.st_ino != m.inode || !S_ISREG(st.st_mode))
         continue;
-      if (can_write(p.pid, m)) shared.insert(m.path);
+      if (m.permissions.ends_with('s')) shared.insert(m.path);
+      if (can_write(p.pid, m)) changed.insert(m.path);
       by_path[m.path] = {
           {"path", m.path}, {"size", st.st_size}, {"mtime_ns", modification_time(st)}};
     }
   json list = json::array();
   for (auto &[path, f] : by_path) {
     std::optional<u64> hash;
-    if (shared.contains(path)) {
-      f["shared"] = true;
+    // Others may change it, too, as nscd(8) does, and the program sees it.
+    if (shared.contains(path)) f["shared"] = true;
+    if (changed.contains(path))
       hash = stopped ? hashes.of_shared_file(path) : std::nullopt;
-    } else if (!written.contains(path)) {
+    else if (!written.contains(path))
       hash = hashes.add_mapped_file(path);
-    }
     if (hash) f["hash"] = *hash;
     list.push_back(std::move(f));
   }

@@ -13,15 +13,18 @@
 #include "storage/format/uuid.h"
 #include "storage/read/image_reader.h"
 #include "tools/criu/interrupted_waits.h"
+#include "tools/dump/bound_sockets.h"
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
 #include "tools/dump/image_path.h"
+#include "tools/dump/kept_files.h"
+#include "tools/dump/kernel_state.h"
 #include "tools/dump/link_remaps.h"
 #include "tools/dump/memory_files.h"
 #include "tools/dump/new_image.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/returned.h"
-#include "tools/manifest/file_checks.h"
+#include "tools/manifest/restorable.h"
 #include "tools/proc/process_root.h"
 #include "tools/session/leftovers.h"
 #include "tools/session/owners.h"
@@ -137,6 +140,9 @@ Result<> Dump::checkpoint() {
   // The manifest describes files, pipes and processes as they are while nothing can change them.
   phases_.begin("record");
   CKPT_CHECK(record_stopped_program());
+  // The program may be ended only for an image that can be restored.
+  phases_.begin("check");
+  CKPT_CHECK(check_recorded());
   if (options_.barriers) CKPT_CHECK(options_.barriers->captured());
   // With --leave-running the program need not wait for the disk.
   if (options_.leave_running) CKPT_CHECK(wake());
@@ -180,7 +186,7 @@ Result<> Dump::resolve() {
 
 Result<> Dump::open_image() {
   manifest_ = describe_program(target_, criu_);
-  hash_files();
+  read_ahead();
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   CKPT_TRY(image_, create_image(options_));
   if (const storage::ImageReader *parent = image_->parent())
@@ -191,10 +197,11 @@ Result<> Dump::open_image() {
 }
 
 // Done now, so that it need not be done while the program is stopped.
-void Dump::hash_files() {
+void Dump::read_ahead() {
   DescriptorTable table = read_descriptors(target_);
   hashes_ = FileHashes(target_.files, rights_.for_files());
   hashes_.add_open_files(table);
+  memory_ranges_ = memory_ranges(target_);
   (void)describe_mapped_files(target_, table, hashes_, false);
 }
 
@@ -223,7 +230,8 @@ Result<> Dump::dump_criu_side() {
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   if (!options_.criu_log.empty()) log = options_.criu_log;
   CKPT_CHECK(dump_host_side(
-      {criu_, rights_, target_, *image_, cancel_, std::move(inherited), std::move(log), recorded_},
+      {criu_, rights_, target_, *image_, facts_, cancel_, std::move(inherited), std::move(log),
+       recorded_},
       stopped_));
   links_ = keep_link_remaps(target_, read_descriptors(target_));
   return {};
@@ -247,20 +255,35 @@ Result<> Dump::record_stopped_program() {
   agents_missed_ = marker_.is_open_in(table);
   if (agents_missed_) return fail("an agent started in the middle of the checkpoint");
   manifest_["processes"] = describe_processes(target_, stopped_before_);
+  describe_policies(target_, memory_ranges_, manifest_["processes"]);
+  manifest_["socket_options"] = describe_socket_options(target_, table);
+  CKPT_TRY(manifest_["unread_watches"], describe_unread_watches(target_, table));
   manifest_["streams"] = describe_streams(target_, table);
   manifest_["files"] = describe_files(target_, table, hashes_);
   manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_, true);
   MemoryFiles memory_files = MemoryFiles::of(target_);
   CKPT_CHECK(memory_files.save(*image_, links_));
   manifest_["memory_files"] = memory_files.describe();
+  CKPT_TRY(manifest_["kept_files"], save_kept_files(target_, *image_));
+  manifest_["renamed_sockets"] = BoundSockets::of(target_).describe_renamed();
   manifest_["link_remaps"] = describe_links(links_);
   manifest_["file_size_limit"] = target_.smallest_file_size_limit();
   manifest_["agents"] = agents_.describe();
   manifest_["participants"] = agents_.describe_requirements();
   CKPT_TRY(std::vector<OuterPipe> pipes, find_outer_pipes(target_, table, agents_.outcome_pipes()));
   manifest_["pipes"] = describe_pipes(pipes);
-  CKPT_CHECK(save_unread(pipes, *image_));
-  return check_restorable(manifest_, target_.files);
+  return save_unread(pipes, *image_);
+}
+
+// What has been read of a process that is killed meanwhile is incomplete: the image would lack its
+// descriptors. A stopped process can be killed at any time (by the OOM killer, or by a user).
+Result<> Dump::check_recorded() const {
+  for (const Process &before : target_.processes) {
+    Result<Process> now = read_process(before.pid);
+    bool same = now && now->start_ticks == before.start_ticks && now->ending == before.ending;
+    if (!same) return fail("{} was killed during the checkpoint", name_of(before));
+  }
+  return check_restorable(manifest_, CriuFiles::of(facts_), target_.files);
 }
 
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be
@@ -359,6 +382,7 @@ bool Dump::another_may_succeed(const Error &why) const {
 void Dump::start_again() {
   log::debug("the dump is started again");
   agents_.clear();
+  facts_ = {};
   phases_ = {};
   target_ = {};
   handles_.clear();

@@ -15,6 +15,7 @@
 #include "storage/format/pipe_format.h"
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
+#include "tools/criu/criu_files.h"
 #include "tools/criu/recorded_identities.h"
 #include "tools/criu/rights.h"
 #include "tools/dump/agents.h"
@@ -23,6 +24,7 @@
 #include "tools/dump/connections.h"
 #include "tools/dump/dump_marker.h"
 #include "tools/dump/file_hashes.h"
+#include "tools/dump/kernel_state.h"
 #include "tools/dump/preflight.h"
 #include "tools/manifest/image_manifest.h"
 #include "tools/phases.h"
@@ -89,13 +91,14 @@ class Dump {
   Closables find_closables() const;
   Result<> check_closed() const;
   Result<> open_image();
-  void hash_files();
+  void read_ahead();
   bool in_pipe() const { return options_.image == storage::kPipeImage; }
   Result<> announce();
   Result<> lock_connections();
   Result<> dump_criu_side();
   Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
+  Result<> check_recorded() const;
   Result<> record_owner();
   Result<> check_no_new_agents() const;
   Result<> wake();
@@ -134,6 +137,8 @@ class Dump {
   bool unwanted_ = false;    // the image is complete, but the job has given up
   bool stopped_ = false;     // CRIU has left the process tree stopped
   FileHashes hashes_;
+  MemoryRanges memory_ranges_;
+  FactFiles facts_;  // of CRIU
   std::vector<ImageManifest::Link> links_;
   RecordedIdentities recorded_;
   nlohmann::json manifest_;

@@ -2,11 +2,14 @@
 //
 // What a dump refuses: before it touches the program, and what the program's callbacks have left
 // open (ckpt_on_checkpoint).
+#include "tools/dump/bound_sockets.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/fabric.h"
 #include "tools/dump/host_side.h"
 #include "tools/dump/preflight.h"
+#include "tools/dump/thread_state.h"
 #include "tools/dump/unsupported.h"
+#include "tools/dump/watched.h"
 
 namespace ckpt::tools {
 namespace {
@@ -37,6 +40,7 @@ Result<> Dump::preflight() {
   check_processes(target_, reasons);
   check_drivers(target_, reasons);
   check_unsupported(target_, reasons);
+  check_thread_state(target_, reasons);
   Closables closables = find_closables();
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
@@ -60,6 +64,8 @@ Closables Dump::find_closables() const {
   Connections::check(target_, scope, all);
   check_unix_sockets(target_, all);
   check_socket_kinds(target_, all);
+  check_watched(target_, all);
+  BoundSockets::of(target_).check(all);
   check_fabrics(target_, all);
   name_libraries(target_, all);
   return all;

@@ -115,7 +115,7 @@ Result<int> run_criu_by_helper(const HostSide &side, const std::string &folder,
 }
 
 Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped) {
-  StreamCapture capture(side.image);
+  StreamCapture capture(side.image, side.facts);
   OnCancel guard(side.cancel, [&] { capture.cancel(); });
   CKPT_TRY(int status, side.rights.by_helper() ? run_criu_by_helper(side, folder, capture)
                                                : run_criu(side, folder, capture));

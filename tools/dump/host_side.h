@@ -8,6 +8,7 @@
 
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
+#include "tools/criu/criu_files.h"
 #include "tools/criu/recorded_identities.h"
 #include "tools/criu/rights.h"
 #include "tools/dump/cancel.h"
@@ -20,6 +21,7 @@ struct HostSide {
   const CriuRights &rights;
   const Target &target;
   storage::ImageWriter &image;
+  FactFiles &facts;  // receives what the restore's rules read (restorable.h)
   Cancel &cancel;
   // Descriptors that CRIU inherits: the connection to the keeper and our ends of the outcome pipes.
   // If this tool is killed, they stay open until CRIU has ended too, so that neither the keeper nor

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/dump/memory_files.h"
 
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <optional>
+#include <map>
 
-#include "common/base/io.h"
-#include "common/base/rounded_up.h"
-#include "storage/format/format.h"
+#include "tools/dump/file_contents.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
@@ -19,10 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-struct Extent {
-  u64 begin, end;
-};
 
 bool is_file(const std::string &path, FileId id) {
   struct stat st {};
@@ -38,67 +31,43 @@ bool is_memory_file(int fd) {
          ::fstatfs(fd, &fs) == 0 && static_cast<long>(fs.f_type) == TMPFS_MAGIC;
 }
 
-// Other names of an unlinked file in its folder, such as /dev/shm/sem.NAME: sem_open(3) removes the
-// name under which it made the file.
-std::vector<std::string> other_names(const std::string &path, FileId id) {
-  std::vector<std::string> names;
+// Not the names that dumps have given to unlinked files (link_remaps.h).
+bool is_own_name(const fs::path &path) {
+  return !path.filename().string().starts_with("link_remap.");
+}
+
+// The other names of a file: those in its folder, and those by which the program has mapped it.
+// sem_open(3) makes /dev/shm/sem.NAME under another name, which it then removes, so the processes
+// of a program may have mapped one file by several names.
+std::set<std::string> other_names(const std::string &path, FileId id,
+                                  const std::set<std::string> &mapped) {
+  std::set<std::string> names;
+  for (const std::string &name : mapped)
+    if (is_file(name, id)) names.insert(name);
   std::error_code ec;
   for (const auto &entry : fs::directory_iterator(fs::path(path).parent_path(), ec))
-    if (entry.path() != path && is_file(entry.path(), id)) names.push_back(entry.path());
+    if (is_own_name(entry.path()) && is_file(entry.path(), id)) names.insert(entry.path());
+  names.erase(path);
   return names;
-}
-
-// Whole chunks of the stream, so that equal ones are found in the parent image wherever the file
-// has grown or got holes (lseek(2), SEEK_DATA).
-std::vector<Extent> extents_of(int fd, u64 size) {
-  constexpr u64 kUnit = storage::kChunkBytes;
-  std::vector<Extent> extents;
-  for (u64 at = 0; at < size;) {
-    off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
-    if (data < 0) break;  // a hole up to the end
-    off_t hole = ::lseek(fd, data, SEEK_HOLE);
-    u64 begin = static_cast<u64>(data) / kUnit * kUnit;
-    u64 end = std::min(size, rounded_up(static_cast<u64>(hole), kUnit));
-    if (extents.empty() || extents.back().end < begin)
-      extents.push_back({begin, end});
-    else
-      extents.back().end = end;
-    at = end;
-  }
-  return extents;
-}
-
-Result<> append(storage::ImageWriter &image, storage::StreamId id, int fd, Extent e) {
-  while (e.begin < e.end) {
-    CKPT_TRY(std::span<std::byte> room, image.room(id));
-    room = room.first(std::min<u64>(room.size(), e.end - e.begin));
-    CKPT_TRY(size_t n, read_at(fd, room, static_cast<off_t>(e.begin)));
-    if (n == 0) return fail("it became shorter during the dump");
-    CKPT_CHECK(image.commit(id, n));
-    e.begin += n;
-  }
-  return {};
-}
-
-json as_json(const std::vector<Extent> &extents) {
-  json list = json::array();
-  for (const Extent &e : extents) list.push_back({e.begin, e.end - e.begin});
-  return list;
 }
 
 }  // namespace
 
 MemoryFiles MemoryFiles::of(const Target &target) {
   MemoryFiles found;
+  std::map<FileId, std::set<std::string>> names;
   std::set<FileId> seen;
   for (const Process &p : target.processes)
     for (const ProcMapping &m : mappings_of(p.pid)) {
       FileId id{m.device, m.inode};
-      if (m.inode == 0 || seen.contains(id) || !can_write(p.pid, m)) continue;
+      if (m.inode == 0 || !m.permissions.ends_with('s')) continue;
+      names[id].insert(m.path);
+      if (seen.contains(id) || !can_write(p.pid, m)) continue;
       seen.insert(id);
-      UniqueFd fd(::open(map_file(p.pid, m).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-      if (fd && is_memory_file(fd.get())) found.files_.push_back({id, std::move(fd), m.path});
+      UniqueFd fd = open_mapped(p.pid, m, target.files);
+      if (fd && is_memory_file(fd.get())) found.files_.push_back({id, std::move(fd), m.path, {}});
     }
+  for (File &f : found.files_) f.mapped_as = names[f.id];
   return found;
 }
 
@@ -130,23 +99,12 @@ Result<> MemoryFiles::save(const File &f, storage::ImageWriter &image,
   std::string path = f.name;
   for (const ImageManifest::Link &l : links)
     if (is_file(l.kept, f.id)) path = l.kept;
-  struct stat st {};
-  if (!is_file(path, f.id) || ::fstat(f.fd.get(), &st) < 0)
-    return fail("its name leads to another file");
-  std::vector<Extent> extents = extents_of(f.fd.get(), static_cast<u64>(st.st_size));
-  std::string stream = fmt::format("memory-files/{}", described_.size());
-  CKPT_TRY(storage::StreamId id, image.stream(stream));
-  for (const Extent &e : extents) CKPT_CHECK(append(image, id, f.fd.get(), e));
-  CKPT_CHECK(image.close(id));
-  described_.push_back(
-      {{"path", path},
-       {"names", path == f.name ? std::vector<std::string>() : other_names(path, f.id)},
-       {"stream", stream},
-       {"size", st.st_size},
-       {"mode", st.st_mode & 0777},
-       {"uid", st.st_uid},
-       {"gid", st.st_gid},
-       {"extents", as_json(extents)}});
+  if (!is_file(path, f.id)) return fail("its name leads to another file");
+  CKPT_TRY(json described,
+           save_contents(image, fmt::format("memory-files/{}", described_.size()), f.fd.get()));
+  described["path"] = path;
+  described["names"] = other_names(path, f.id, f.mapped_as);
+  described_.push_back(std::move(described));
   return {};
 }
 

@@ -11,6 +11,7 @@
 
 #include <sys/stat.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,8 @@ class MemoryFiles {
   struct File {
     FileId id;
     UniqueFd fd;
-    std::string name;  // as /proc/PID/maps has it
+    std::string name;                 // as /proc/PID/maps has it
+    std::set<std::string> mapped_as;  // all such names
   };
   Result<> save(const File &f, storage::ImageWriter &image,
                 const std::vector<ImageManifest::Link> &links);

@@ -2,6 +2,7 @@
 #include "tools/dump/preflight.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -30,6 +31,8 @@ namespace fs = std::filesystem;
 // space than this lower bound is never enough.
 constexpr u64 kMinFreeBytes = 256u << 10;
 constexpr u64 kBestRatio = 200;
+// The inode of the machine's first user namespace (PROC_USER_INIT_INO of the kernel's proc_ns.h).
+constexpr u64 kFirstUserNamespace = 0xEFFFFFFD;
 constexpr long kMessageQueues = 0x19800202;  // MQUEUE_MAGIC of ipc/mqueue.c
 
 bool starts_with_any(const std::string &s, std::initializer_list<const char *> prefixes) {
@@ -113,10 +116,11 @@ std::string refused_namespace(const Process &p, const Target &target) {
        {Kind{"user", "user", above}, Kind{"pid", "PID", root.pid}, Kind{"time", "time", root.pid},
         Kind{"mnt", "mount", beside}, Kind{"cgroup", "cgroup", beside}})
     if (u64 own = namespace_of(p.pid, k.name); own && own != namespace_of(k.outside, k.name))
-      return fmt::format(
-          "{} lives in a {} namespace of its own, which CRIU cannot restore: start ckpt-run and "
-          "ckpt-dump inside of it",
-          name_of(p), k.text);
+      return fmt::format("{} lives in a {} namespace of its own, which CRIU cannot restore: {}",
+                         name_of(p), k.text,
+                         k.text == std::string("user")
+                             ? "run it without that namespace"
+                             : "start ckpt-run and ckpt-dump inside of it");
   return {};
 }
 
@@ -222,10 +226,17 @@ void check_processes(const Target &target, Reasons &reasons) {
 // CRIU there, not to another file in a container.
 void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   u64 user = namespace_of(target.keeper, "user");
+  if (user == namespace_of(::getpid(), "user") && user && user != kFirstUserNamespace)
+    return reasons.push_back(
+        "the program runs in a user namespace (as rootless containers, Apptainer and unshare "
+        "--user "
+        "make it), in which no restore of it would have the rights that it needs: run the program "
+        "outside of that namespace");
   if (user && user != namespace_of(::getpid(), "user"))
     return reasons.push_back(
-        "the program runs in another user namespace than ckpt-dump, in which CRIU would lack "
-        "rights: run ckpt-dump inside of that namespace");
+        "the program runs in another user namespace than ckpt-dump (a rootless container, "
+        "Apptainer, unshare --user), in which no restore of it would have the rights that it "
+        "needs: run the program outside of that namespace");
   if (target.files.empty()) return;
   std::string path = find_program(criu.path);
   struct stat ours {

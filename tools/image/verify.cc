@@ -2,9 +2,11 @@
 #include <chrono>
 
 #include "common/base/print.h"
+#include "tools/criu/streamer.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
 #include "tools/json_text.h"
+#include "tools/manifest/restorable.h"
 #include "tools/progress_bar.h"
 
 namespace ckpt::tools {
@@ -13,20 +15,36 @@ namespace {
 using nlohmann::json;
 
 json report_json(const storage::ImageReader &image,
-                 const storage::ImageReader::VerifyReport &report) {
+                 const storage::ImageReader::VerifyReport &report, const Reasons &reasons) {
   return {{"image", image.path()},
-          {"ok", report.ok()},
+          {"ok", report.ok() && reasons.empty()},
           {"damaged_chunks", report.damaged_chunks},
-          {"damages", report.damages}};
+          {"damages", report.damages},
+          {"reasons", reasons}};
+}
+
+// Every byte is as it was written, but no restore could succeed. An image without CRIU's files is
+// no program's: others may use the format.
+Reasons reasons_of(const storage::ImageReader &image) {
+  Reasons reasons;
+  if (!image.find(std::string(kCriuStreams) + "pstree.img")) return reasons;
+  Result<ImageManifest> manifest = ImageManifest::parse(image.manifest());
+  if (!manifest) return {manifest.error().text()};
+  check_image({*manifest, CriuFiles::of(image), ""}, reasons);
+  return reasons;
 }
 
 void print_report(const storage::ImageReader &image,
-                  const storage::ImageReader::VerifyReport &report, double seconds) {
+                  const storage::ImageReader::VerifyReport &report, const Reasons &reasons,
+                  double seconds) {
   for (const std::string &d : report.damages) print("{}\n", printable(d));
   storage::ImageStats s = image.stats();
-  if (report.ok())
+  for (const std::string &r : reasons) print("{}\n", printable(r, kMaxReasonBytes));
+  if (!reasons.empty())
+    print("{}: undamaged, but CANNOT BE RESTORED\n", printable(image.path()));
+  else if (report.ok())
     print("{}: undamaged; {} in {} streams checked in {:.1f} s\n", printable(image.path()),
-          human_bytes(s.raw_bytes), image.streams().size(), seconds);
+               human_bytes(s.raw_bytes), image.streams().size(), seconds);
   else
     print("{}: DAMAGED; {} of {} stored chunks are affected\n", printable(image.path()),
           report.damaged_chunks, image.index().chunks.size());
@@ -41,12 +59,13 @@ int verify(const storage::ImageReader &image, bool quiet, bool as_json) {
       image.verify(storage::ImageReader::Depth::Full,
                    [&](u64 done, u64 total) { progress.update(done, total); });
   progress.finish();
+  Reasons reasons = report.ok() ? reasons_of(image) : Reasons();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (as_json)
-    print_text(json_text(report_json(image, report), 2) + "\n");
-  else if (!quiet || !report.ok())
-    print_report(image, report, seconds);
-  return report.ok() ? 0 : 1;
+    print_text(json_text(report_json(image, report, reasons), 2) + "\n");
+  else if (!quiet || !report.ok() || !reasons.empty())
+    print_report(image, report, reasons, seconds);
+  return report.ok() && reasons.empty() ? 0 : 1;
 }
 
 }  // namespace ckpt::tools

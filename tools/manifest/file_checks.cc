@@ -10,7 +10,6 @@
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/regular_file.h"
-#include "common/ipc/unix_socket.h"
 #include "storage/format/hash.h"
 
 namespace ckpt::tools {
@@ -20,10 +19,15 @@ bool is_regular(const std::string &path, struct stat &st) {
   return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode);
 }
 
-// A restore puts the contents of these back.
-std::set<std::string> paths_of_memory_files(const ImageManifest &m) {
+// A restore makes these files, with their contents and all their names.
+std::set<std::string> files_of_image(const ImageManifest &m, const std::string &prefix) {
   std::set<std::string> paths;
-  for (const ImageManifest::MemoryFile &f : m.memory_files) paths.insert(f.path);
+  for (const ImageManifest::KeptFile &f : m.kept_files)
+    if (::access((prefix + f.path).c_str(), F_OK) != 0) paths.insert(f.path);
+  for (const ImageManifest::StoredFile &f : m.memory_files) {
+    paths.insert(f.path);
+    paths.insert(f.names.begin(), f.names.end());
+  }
   return paths;
 }
 
@@ -86,7 +90,7 @@ std::string refused_mapped_file(const ImageManifest::File &f, const std::string 
     return fmt::format("{}, which the program has mapped, is missing: install it again", f.path);
   const char *advice = "put back the version of the dump";
   u64 now = static_cast<u64>(st.st_size);
-  if (now != f.size)
+  if (now != f.size && !(f.shared && now > f.size))
     return fmt::format("{}, which the program has mapped, has changed {}: {}", f.path,
                        with_sizes(f, now), advice);
   Contents contents = contents_of(f, prefix + f.path, st);
@@ -104,7 +108,7 @@ std::string refused_mapped_file(const ImageManifest::File &f, const std::string 
 
 void check_files(const ImageManifest &m, const GrownFiles &grown, Reasons &reasons,
                  const std::string &prefix) {
-  std::set<std::string> in_image = paths_of_memory_files(m);
+  std::set<std::string> in_image = files_of_image(m, prefix);
   for (const auto &f : m.files)
     if (in_image.contains(f.path))
       continue;
@@ -113,7 +117,7 @@ void check_files(const ImageManifest &m, const GrownFiles &grown, Reasons &reaso
 }
 
 void check_mapped_files(const ImageManifest &m, Reasons &reasons, const std::string &prefix) {
-  std::set<std::string> in_image = paths_of_memory_files(m);
+  std::set<std::string> in_image = files_of_image(m, prefix);
   for (const auto &f : m.mapped_files)
     if (in_image.contains(f.path))
       continue;
@@ -121,20 +125,26 @@ void check_mapped_files(const ImageManifest &m, Reasons &reasons, const std::str
       reasons.push_back(std::move(reason));
 }
 
-Result<> check_restorable(const nlohmann::json &manifest, const std::string &prefix) {
-  CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest));
-  Reasons reasons;
-  check_files(m, GrownFiles::Refuse, reasons, prefix);
-  check_mapped_files(m, reasons, prefix);
-  if (reasons.empty()) return {};
-  return fail_with_hint(fmt::format("the image could not be restored:{}", as_list(reasons)),
-                        "the program keeps running");
+void check_links(const ImageManifest &m, Reasons &reasons, const std::string &prefix) {
+  std::set<std::string> made_anew;
+  for (const ImageManifest::StoredFile &f : m.memory_files) made_anew.insert(f.path);
+  for (const ImageManifest::Link &l : m.links)
+    if (!made_anew.contains(l.kept) && ::access((prefix + l.kept).c_str(), F_OK) != 0)
+      reasons.push_back(
+          fmt::format("{}, the name that the dump gave to an unlinked file, is missing: this image "
+                      "can no longer be restored",
+                      l.kept));
 }
 
 bool has_grown(const ImageManifest::File &f) {
   struct stat st {};
   return f.writable && !f.append_only && is_regular(f.path, st) &&
          static_cast<u64>(st.st_size) > f.size;
+}
+
+bool has_grown_under_mapping(const ImageManifest::File &f) {
+  struct stat st {};
+  return f.shared && is_regular(f.path, st) && static_cast<u64>(st.st_size) > f.size;
 }
 
 std::optional<u64> hash_of_file(const std::string &path) {

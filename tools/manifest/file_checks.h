@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The files that a program has open or mapped are not part of its image: a restore needs them
-// unchanged. ckpt-restore checks them before it starts anything, and ckpt-dump while the program is
-// stopped, before it ends the program.
+// unchanged. These are rows of the table in restorable.h.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,12 +19,15 @@ namespace ckpt::tools {
 void check_files(const ImageManifest &m, const GrownFiles &grown, Reasons &reasons,
                  const std::string &prefix = "");
 void check_mapped_files(const ImageManifest &m, Reasons &reasons, const std::string &prefix = "");
-// Both checks, for a dump: a program must not be ended if its image could not be restored. The
-// program must be stopped, because it changes its files.
-Result<> check_restorable(const nlohmann::json &manifest, const std::string &prefix);
+// The names that the dump has given to unlinked files. Memory files are not among them, because the
+// restore makes them.
+void check_links(const ImageManifest &m, Reasons &reasons, const std::string &prefix = "");
 // True for a file that grew since the dump and that the program has open for writing, but not only
 // for appending.
 bool has_grown(const ImageManifest::File &f);
+// True for a file that the program has mapped shared, and that has grown since the dump: the
+// mapping shows what it showed before.
+bool has_grown_under_mapping(const ImageManifest::File &f);
 
 // A hash of a file's contents, by which a change without a change of the size is found. None if the
 // file cannot be read, or is larger than kMaxHashedBytes.

@@ -31,7 +31,7 @@ ImageManifest::File file_of(const json &j) {
           j.value("shared", false)};
 }
 
-ImageManifest::MemoryFile memory_file_of(const json &j) {
+ImageManifest::StoredFile stored_file_of(const json &j) {
   return {j.at("path").get<std::string>(),
           j.at("names").get<std::vector<std::string>>(),
           j.at("stream").get<std::string>(),
@@ -42,25 +42,59 @@ ImageManifest::MemoryFile memory_file_of(const json &j) {
           j.at("extents").get<std::vector<std::pair<u64, u64>>>()};
 }
 
+ImageManifest::KeptFile kept_file_of(const json &j) {
+  const json &folder = j.at("folder");
+  return {stored_file_of(j), folder.at("mode").get<u32>(), folder.at("uid").get<u32>(),
+          folder.at("gid").get<u32>()};
+}
+
 // A list that cannot be read gives no processors, which is not plausible.
 ImageManifest::ThreadAffinity affinity_of(const json &j) {
   return {Affinity::parse(j.at("processors").get<std::string>()).value_or(Affinity()),
           j.at("threads").get<std::vector<pid_t>>()};
 }
 
+ImageManifest::PoliciesOfThreads thread_policies_of(const json &j) {
+  return {{optional_at<i64>(j, "io_priority"), optional_at<i64>(j, "timer_slack"),
+           j.value("memory", "")},
+          j.at("threads").get<std::vector<pid_t>>()};
+}
+
+ProcessPolicies policies_of(const json &j) {
+  return {optional_at<u64>(j, "core_dump_filter"), j.value("merge_pages", false),
+          j.value("lock_future", 0),
+          each<MemoryRange>(j.value("memory_ranges", json::array()), [](const json &r) {
+            return MemoryRange{r.at(0).get<u64>(), r.at(1).get<u64>(), r.at(2).get<std::string>()};
+          })};
+}
+
+ImageManifest::DescriptorOf descriptor_of(const json &j) {
+  return {j.at("pid").get<pid_t>(), j.at("fd").get<int>()};
+}
+
+ImageManifest::SocketOptions socket_options_of(const json &j) {
+  return {descriptor_of(j),
+          {j.value("numbers", std::map<std::string, i64>()),
+           j.value("words", std::map<std::string, std::string>()),
+           each<SocketGroup>(j.value("groups", json::array()), [](const json &g) {
+             return SocketGroup{g.at("interface").get<std::string>(),
+                                g.at("group").get<std::string>(), g.value("only_sources", false),
+                                g.value("sources", std::vector<std::string>())};
+           })}};
+}
+
 bool names_processors(const ImageManifest::ThreadAffinity &p) { return !p.processors.empty(); }
 
 // Extents in order, within the file; so none of them overflows.
-bool plausible_file(const ImageManifest::MemoryFile &f) {
+bool plausible_file(const ImageManifest::StoredFile &f) {
   u64 end = 0;
   for (auto [offset, length] : f.extents) {
     if (offset < end || offset > f.size || length > f.size - offset) return false;
     end = offset + length;
   }
-  auto folder = [](const std::string &path) { return path.substr(0, path.rfind('/') + 1); };
-  auto is_beside = [&](const std::string &name) { return folder(name) == folder(f.path); };
-  return f.size <= storage::kMaxStreamBytes && f.mode <= 0777 && f.path.starts_with('/') &&
-         std::all_of(f.names.begin(), f.names.end(), is_beside);
+  auto is_path = [](const std::string &name) { return name.starts_with('/'); };
+  return f.size <= storage::kMaxStreamBytes && f.mode <= 0777 && is_path(f.path) &&
+         std::all_of(f.names.begin(), f.names.end(), is_path);
 }
 
 std::optional<Endpoint> endpoint_of(const json &j) {
@@ -85,7 +119,11 @@ ImageManifest parse_or_throw(const json &j) {
         p.at("session").get<pid_t>(),
         p.at("threads").get<std::vector<pid_t>>(),
         p.value("stopped", false),
-        each<ImageManifest::ThreadAffinity>(p.value("affinities", json::array()), affinity_of)};
+        each<ImageManifest::ThreadAffinity>(p.value("affinities", json::array()), affinity_of),
+        p.value("ended", false),
+        each<ImageManifest::PoliciesOfThreads>(p.value("thread_policies", json::array()),
+                                               thread_policies_of),
+        policies_of(p.value("policies", json::object()))};
   });
   m.outcome_pipes =
       each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
@@ -101,7 +139,8 @@ ImageManifest parse_or_throw(const json &j) {
   m.files = each<ImageManifest::File>(j.at("files"), file_of);
   m.mapped_files = each<ImageManifest::File>(j.at("mapped_files"), file_of);
   m.memory_files =
-      each<ImageManifest::MemoryFile>(j.value("memory_files", json::array()), memory_file_of);
+      each<ImageManifest::StoredFile>(j.value("memory_files", json::array()), stored_file_of);
+  m.kept_files = each<ImageManifest::KeptFile>(j.value("kept_files", json::array()), kept_file_of);
   m.pipes = each<ImageManifest::Pipe>(j.at("pipes"), [](const json &p) {
     return ImageManifest::Pipe{p.at("inode").get<u64>(), p.at("fd").get<int>(),
                                p.at("program_reads").get<bool>()};
@@ -118,10 +157,20 @@ ImageManifest parse_or_throw(const json &j) {
   m.links = each<ImageManifest::Link>(j.value("link_remaps", json::array()), [](const json &l) {
     return ImageManifest::Link{l.at("path").get<std::string>(), l.at("kept").get<std::string>()};
   });
+  m.renamed_sockets = each<
+      ImageManifest::RenamedSocket>(j.value("renamed_sockets", json::array()), [](const json &s) {
+    return ImageManifest::RenamedSocket{s.at("inode").get<u64>(), s.at("path").get<std::string>()};
+  });
+  m.socket_options = each<ImageManifest::SocketOptions>(j.value("socket_options", json::array()),
+                                                        socket_options_of);
+  m.unread_watches =
+      each<ImageManifest::DescriptorOf>(j.value("unread_watches", json::array()), descriptor_of);
   m.terminal = streams.at("terminal").get<bool>();
   static constexpr const char *kNames[] = {"stdin", "stdout", "stderr"};
-  for (int fd = 0; fd < 3; fd++)
-    m.terminal_at[fd] = streams.contains(kNames[fd]) && streams.at(kNames[fd]).at("kind") == "tty";
+  for (int fd = 0; fd < 3; fd++) {
+    m.has_stream[fd] = streams.contains(kNames[fd]);
+    m.terminal_at[fd] = m.has_stream[fd] && streams.at(kNames[fd]).at("kind") == "tty";
+  }
   return m;
 }
 
@@ -142,13 +191,13 @@ bool plausible(const ImageManifest &m) {
       return false;
     has_root |= p.pid == m.root_pid;
   }
-  return has_root && plausible_agents(m) &&
-         std::all_of(m.memory_files.begin(), m.memory_files.end(), plausible_file);
+  return has_root && plausible_agents(m) && std::ranges::all_of(m.memory_files, plausible_file) &&
+         std::ranges::all_of(m.kept_files, plausible_file);
 }
 
 }  // namespace
 
-u64 ImageManifest::MemoryFile::data_bytes() const {
+u64 ImageManifest::StoredFile::data_bytes() const {
   u64 sum = 0;
   for (auto [offset, length] : extents) sum += length;
   return sum;

@@ -18,13 +18,19 @@
 #include "common/base/result.h"
 #include "helper/identity.h"
 #include "tools/net/inet_table.h"
+#include "tools/net/socket_options.h"
 #include "tools/proc/affinity.h"
+#include "tools/proc/policies.h"
 
 namespace ckpt::tools {
 
 struct ImageManifest {
   struct ThreadAffinity {  // threads that the program has bound to processors
     Affinity processors;
+    std::vector<pid_t> threads;
+  };
+  struct PoliciesOfThreads {
+    ThreadPolicies policies;
     std::vector<pid_t> threads;
   };
   struct ProcessEntry {
@@ -34,6 +40,9 @@ struct ImageManifest {
     std::vector<pid_t> threads;
     bool stopped;  // was stopped before the dump
     std::vector<ThreadAffinity> affinities;
+    bool ended = false;  // a zombie
+    std::vector<PoliciesOfThreads> thread_policies;
+    ProcessPolicies policies;
   };
   struct Requirement {  // of one participant
     u32 agent;
@@ -47,20 +56,35 @@ struct ImageManifest {
     bool writable;
     std::optional<i64> mtime_ns;  // images of earlier versions lack these two
     std::optional<u64> hash;
-    bool shared = false;  // mapped so that the program changes it
+    bool shared = false;  // mapped so that the program sees its changes
   };
-  struct MemoryFile {  // tools/dump/memory_files.h
+  struct StoredFile {  // with its contents: tools/dump/memory_files.h, kept_files.h
     std::string path;
-    std::vector<std::string> names;  // others in the same folder
+    std::vector<std::string> names;  // others
     std::string stream;              // the extents, one after the other
     u64 size;
     u32 mode, uid, gid;
     std::vector<std::pair<u64, u64>> extents;  // offset and length; holes lie between them
     u64 data_bytes() const;
   };
+  struct KeptFile : StoredFile {
+    u32 folder_mode, folder_uid, folder_gid;
+  };
   struct Link {
     std::string path;  // that CRIU opens, and removes
     std::string kept;  // the same file, as long as there is the image
+  };
+  struct DescriptorOf {  // one descriptor of an open file
+    pid_t pid;
+    int fd;
+  };
+  struct SocketOptions {
+    DescriptorOf at;
+    SocketState state;
+  };
+  struct RenamedSocket {  // a UNIX socket, whose file got another name after bind(2)
+    u64 inode;
+    std::string path;
   };
   struct Pipe {
     u64 inode;
@@ -87,14 +111,19 @@ struct ImageManifest {
   std::vector<Requirement> requirements;
   std::vector<File> files;
   std::vector<File> mapped_files;
-  std::vector<MemoryFile> memory_files;
+  std::vector<StoredFile> memory_files;
+  std::vector<KeptFile> kept_files;
   std::vector<Pipe> pipes;
-  std::vector<Socket> sockets;     // of IP that have a port; none in images of ckpt 0.1
-  u64 file_size_limit = ~u64{0};   // the smallest RLIMIT_FSIZE of all processes
-  std::vector<Link> links;         // to unlinked files (link_remaps.h)
-  std::vector<int> own_terminals;  // N of each /dev/pts/N that the program made itself
-  bool terminal = false;           // any process has another terminal open
-  bool terminal_at[3]{};           // whether the root's stdin, stdout and stderr are terminals
+  std::vector<Socket> sockets;    // of IP that have a port; none in images of ckpt 0.1
+  u64 file_size_limit = ~u64{0};  // the smallest RLIMIT_FSIZE of all processes
+  std::vector<Link> links;        // to unlinked files (link_remaps.h)
+  std::vector<RenamedSocket> renamed_sockets;
+  std::vector<SocketOptions> socket_options;
+  std::vector<DescriptorOf> unread_watches;  // inotify descriptors with unread events
+  std::vector<int> own_terminals;            // N of each /dev/pts/N that the program made itself
+  bool terminal = false;                     // any process has another terminal open
+  bool has_stream[3]{};                      // whether the root has a stdin, stdout and stderr
+  bool terminal_at[3]{};  // whether the root's stdin, stdout and stderr are terminals
 
   static Result<ImageManifest> parse(const nlohmann::json &manifest);
   // All IDs that must be free in the PID namespace of the restore, in ascending order: of

@@ -69,6 +69,13 @@ std::string Affinity::list() const {
   return text;
 }
 
+std::vector<int> Affinity::numbers() const {
+  std::vector<int> all;
+  for (auto [first, last] : ranges_)
+    for (int n = first; n <= last; n++) all.push_back(n);
+  return all;
+}
+
 Result<> Affinity::apply_to(pid_t thread) const {
   const std::string name = list();
   Set set{};

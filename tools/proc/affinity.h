@@ -24,6 +24,7 @@ class Affinity {
   static std::optional<Affinity> parse(std::string_view list);
 
   std::string list() const;
+  std::vector<int> numbers() const;
   bool empty() const { return ranges_.empty(); }
   // The thread may then run on those of these processors that its machine and its control group
   // have. Fails if there are none (EINVAL), or if the thread may not be changed.

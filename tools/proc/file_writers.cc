@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/proc/file_writers.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,6 +46,16 @@ std::string map_file(pid_t pid, const ProcMapping &m) {
 bool can_write(pid_t pid, const ProcMapping &m) {
   if (!m.permissions.ends_with('s')) return false;
   return m.permissions[1] == 'w' || is_for_writing(map_file(pid, m));
+}
+
+UniqueFd open_mapped(pid_t pid, const ProcMapping &m, const std::string &files) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  UniqueFd fd(::open(map_file(pid, m).c_str(), kFlags));
+  if (fd || !m.path.starts_with('/')) return fd;
+  fd.reset(::open((files + m.path).c_str(), kFlags | O_NOFOLLOW));
+  struct stat st {};
+  bool same = fd && ::fstat(fd.get(), &st) == 0 && st.st_ino == m.inode;
+  return same ? std::move(fd) : UniqueFd();
 }
 
 std::vector<FileWriter> writers_of(const std::set<FileId> &files, const std::set<pid_t> &except) {

@@ -103,6 +103,14 @@ Result<Process> read_process(pid_t pid) {
   return p;
 }
 
+u64 status_field(pid_t pid, std::string_view name) {
+  std::istringstream in(slurp(fmt::format("/proc/{}/status", pid)));
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ':')
+      return std::strtoull(line.c_str() + name.size() + 1, nullptr, 10);
+  return 0;
+}
+
 std::string executable_of(pid_t pid) { return link_target(fmt::format("/proc/{}/exe", pid)); }
 
 std::string executable_name(pid_t pid) {

@@ -22,9 +22,13 @@ class SeizedThread {
   // Lets it take its next signal, which must be pending and not blocked. True if it has stopped
   // there; the signal is discarded, unless pass_on() is called.
   bool take(int signal);
+  // Lets it run until its next system call has returned. False if it stopped elsewhere.
+  bool make_system_call();
   void pass_on(int signal) { passed_on_ = signal; }
 
  private:
+  bool runs_until(int signal, int how);
+
   pid_t thread_;
   bool seized_ = false, stopped_ = false;
   int passed_on_ = 0;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/restore/image_edits.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 
 #include <map>
+#include <set>
 
 #include "tools/criu/criu_file.h"
 #include "tools/criu/interrupted_waits.h"
@@ -18,10 +20,19 @@ struct MmEntry {
   static constexpr u32 kVmas = 14;
 };
 struct VmaEntry {
-  static constexpr u32 kStart = 1, kEnd = 2, kProtection = 5, kFlags = 6;
+  static constexpr u32 kStart = 1, kEnd = 2, kOffset = 3, kProtection = 5, kFlags = 6;
 };
 struct CoreEntry {
-  static constexpr u32 kThread = 5;
+  static constexpr u32 kTask = 3, kThread = 5;
+};
+struct TaskCoreEntry {
+  static constexpr u32 kTimers = 7;
+};
+struct TaskTimersEntry {
+  static constexpr u32 kPosix = 4;
+};
+struct PosixTimerEntry {
+  static constexpr u32 kNotify = 4, kThread = 11;
 };
 struct ThreadCoreEntry {
   static constexpr u32 kCreds = 10;
@@ -30,7 +41,10 @@ struct CredsEntry {
   static constexpr u32 kBoundingSet = 12;
 };
 struct FileEntry {
-  static constexpr u32 kRegular = 3, kTimer = 12;
+  static constexpr u32 kRegular = 3, kTimer = 12, kUnixSocket = 16;
+};
+struct UnixSocketEntry {
+  static constexpr u32 kInode = 2, kName = 11, kDeleted = 15;
 };
 struct RegularFileEntry {
   static constexpr u32 kPosition = 3, kName = 6, kSize = 8;
@@ -39,6 +53,12 @@ struct TimerEntry {
   static constexpr u32 kSeconds = 7, kNanoseconds = 8, kIntervalSeconds = 9,
                        kIntervalNanoseconds = 10;
 };
+
+// CRIU counts the pages from the first one with contents to the end of a mapping in an `int` where
+// it reads its pages from a pipe (criu/mem.c, restore_priv_vma_content), which is enough for 8 TiB.
+constexpr u64 kLargestPiece = u64{4} << 40;
+// A process has at most 2^56 bytes of addresses (five-level page tables); an image may claim more.
+constexpr size_t kMostPieces = size_t{1} << 14;
 
 // The largest mapping that the kernel allows (mm/util.c, __vm_enough_memory).
 u64 largest_mapping() {
@@ -53,6 +73,68 @@ void edit_vma(ProtoMessage &vma, u64 largest) {
   bool written = vma.number(VmaEntry::kProtection) & PROT_WRITE;
   if ((flags & MAP_PRIVATE) && !written && size > largest)
     vma.set_number(VmaEntry::kFlags, flags | MAP_NORESERVE);
+}
+
+// Pieces of one mapping, next to each other. The kernel makes one mapping of those without
+// contents.
+std::vector<ProtoMessage> pieces_of(ProtoMessage vma) {
+  u64 begin = vma.number(VmaEntry::kStart), end = vma.number(VmaEntry::kEnd);
+  u64 offset = vma.number(VmaEntry::kOffset), flags = vma.number(VmaEntry::kFlags);
+  bool whole = !(flags & MAP_PRIVATE) || (flags & MAP_GROWSDOWN) || end <= begin;
+  std::vector<ProtoMessage> pieces;
+  while (!whole && end - begin > kLargestPiece && pieces.size() < kMostPieces) {
+    ProtoMessage &piece = pieces.emplace_back(vma);
+    piece.set_number(VmaEntry::kEnd, begin += kLargestPiece);
+    vma.set_number(VmaEntry::kStart, begin);
+    if (!(flags & MAP_ANONYMOUS)) vma.set_number(VmaEntry::kOffset, offset += kLargestPiece);
+  }
+  pieces.push_back(std::move(vma));
+  return pieces;
+}
+
+// The IDs of the threads of one process.
+using Threads = std::set<pid_t>;
+
+// The timer of an ended thread expires without a signal (timer_create(2), SIGEV_NONE).
+void edit_posix_timer(ProtoMessage &t, const Threads &threads) {
+  auto thread = static_cast<pid_t>(t.number(PosixTimerEntry::kThread));
+  if (!(t.number(PosixTimerEntry::kNotify) & SIGEV_THREAD_ID) || threads.contains(thread)) return;
+  t.set_number(PosixTimerEntry::kNotify, SIGEV_NONE);
+  t.set_number(PosixTimerEntry::kThread, 0);
+}
+
+void edit_posix_timers(ProtoMessage &core, const Threads &threads) {
+  core.edit_each(CoreEntry::kTask, [&](ProtoMessage &task) {
+    task.edit_each(TaskCoreEntry::kTimers, [&](ProtoMessage &timers) {
+      timers.edit_each(TaskTimersEntry::kPosix,
+                       [&](ProtoMessage &timer) { edit_posix_timer(timer, threads); });
+    });
+  });
+}
+
+using ThreadsByProcess = std::map<std::string, Threads>;  // by the name of the process's file
+
+ThreadsByProcess threads_of(const ImageManifest &m) {
+  ThreadsByProcess all;
+  for (const ImageManifest::ProcessEntry &p : m.processes)
+    all[fmt::format("core-{}.img", p.pid)] = Threads(p.threads.begin(), p.threads.end());
+  return all;
+}
+
+using PathsByInode = std::map<u64, std::string>;
+
+PathsByInode renamed_sockets(const ImageManifest &m) {
+  PathsByInode paths;
+  for (const ImageManifest::RenamedSocket &s : m.renamed_sockets) paths[s.inode] = s.path;
+  return paths;
+}
+
+// As the kernel has names: with the zero byte at the end.
+void edit_unix_socket(ProtoMessage &socket, const PathsByInode &renamed) {
+  auto it = renamed.find(socket.number(UnixSocketEntry::kInode));
+  if (it == renamed.end()) return;
+  socket.set_bytes(UnixSocketEntry::kName, view(it->second.c_str(), it->second.size() + 1));
+  socket.set_number(UnixSocketEntry::kDeleted, 0);
 }
 
 void edit_timer(ProtoMessage &t) {
@@ -70,11 +152,16 @@ using GrownByPath = std::map<std::string, GrownFile>;
 
 GrownByPath grown_files(const ImageManifest &m, const GrownFiles &grown) {
   GrownByPath files;
-  for (const ImageManifest::File &f : m.files) {
+  auto add = [&files](const ImageManifest::File &f, bool at_end) {
     struct stat st {};
-    if (grown.of(f) != GrownFiles::Refuse && has_grown(f) && ::stat(f.path.c_str(), &st) == 0)
-      files[f.path] = {f.size, static_cast<u64>(st.st_size), grown.of(f) == GrownFiles::Append};
-  }
+    if (::stat(f.path.c_str(), &st) == 0)
+      files[f.path] = {f.size, static_cast<u64>(st.st_size), at_end};
+  };
+  for (const ImageManifest::File &f : m.mapped_files)
+    if (has_grown_under_mapping(f)) add(f, false);
+  for (const ImageManifest::File &f : m.files)
+    if (grown.of(f) != GrownFiles::Refuse && has_grown(f))
+      add(f, grown.of(f) == GrownFiles::Append);
   return files;
 }
 
@@ -100,13 +187,14 @@ void fill_bounding_set(ProtoMessage &core) {
 
 StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const CriuRights &rights) {
   // CRIU compares the sizes. Files are truncated after it (grown_files.h).
-  GrownByPath files = grown_files(m, grown);
-  auto edit_file = [files](ProtoMessage &entry) {
-    entry.edit_each(FileEntry::kTimer, edit_timer);
-    entry.edit_each(FileEntry::kRegular, [&](ProtoMessage &f) { edit_regular_file(f, files); });
+  auto edit_file = [files = grown_files(m, grown), renamed = renamed_sockets(m)](ProtoMessage &e) {
+    e.edit_each(FileEntry::kTimer, edit_timer);
+    e.edit_each(FileEntry::kRegular, [&](ProtoMessage &f) { edit_regular_file(f, files); });
+    e.edit_each(FileEntry::kUnixSocket, [&](ProtoMessage &s) { edit_unix_socket(s, renamed); });
   };
   auto edit_memory = [largest = largest_mapping()](ProtoMessage &mm) {
     mm.edit_each(MmEntry::kVmas, [&](ProtoMessage &vma) { edit_vma(vma, largest); });
+    mm.replace_each(MmEntry::kVmas, pieces_of);
   };
   auto edit_core = [unprivileged = rights.unprivileged()](ProtoMessage &core) {
     restart_interrupted_wait(core);
@@ -117,10 +205,14 @@ StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const C
                 return n == "files.img" || n.starts_with("mm-") || n.starts_with("core-");
               },
           .edited =
-              [=](const std::string &n, Bytes bytes) {
+              [=, threads = threads_of(m)](const std::string &n, Bytes bytes) {
                 if (n == "files.img") return edit_criu_file(std::move(bytes), edit_file);
                 if (n.starts_with("mm-")) return edit_criu_file(std::move(bytes), edit_memory);
-                return edit_criu_file(std::move(bytes), edit_core);
+                auto process = threads.find(n);
+                return edit_criu_file(std::move(bytes), [&](ProtoMessage &core) {
+                  edit_core(core);
+                  if (process != threads.end()) edit_posix_timers(core, process->second);
+                });
               }};
 }
 

@@ -5,10 +5,17 @@
 //   reservations   CRIU maps all private memory writable first, so the kernel refuses a mapping
 //                  that is larger than its memory although the program never wrote there
 //                  (criu#3010, vm.overcommit_memory 0). Such a mapping is made with MAP_NORESERVE.
+//   huge mappings  A private mapping of more than 4 TiB is made of several: CRIU counts its pages
+//                  in an `int`.
+//   timers         The thread that a POSIX timer signals (SIGEV_THREAD_ID) may have ended. The
+//                  kernel makes no new timer for it, and the old one has no effect: it becomes a
+//                  timer without a signal.
 //   timerfds       The kernel stops a periodic timer that has expired until the program reads it.
 //                  CRIU saves it as one that is not armed. It is armed to expire at once.
 //   grown files    With --append-files: the recorded size and, where the program was at the end,
-//                  its position become the present size.
+//                  its position become the present size. The size of a file that another program
+//                  has enlarged, and that this one has mapped shared, becomes the present one.
+//   sockets        A UNIX socket that was renamed after bind(2) is bound to its new name.
 //   bounding set   CRIU takes from a program what its bounding set of capabilities lacks, which
 //                  needs SETPCAP. Where CRIU does not run as root, the program keeps that of this
 //                  tool.

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -57,17 +56,6 @@ Result<> KeptLinks::make(const std::vector<ImageManifest::Link> &links) {
 KeptLinks::~KeptLinks() {
   for (const ImageManifest::Link &l : links_)
     if (same_file(l.kept, l.path)) ::unlink(l.path.c_str());
-}
-
-void check_links(const ImageManifest &m, Reasons &reasons) {
-  std::set<std::string> made_anew;
-  for (const ImageManifest::MemoryFile &f : m.memory_files) made_anew.insert(f.path);
-  for (const ImageManifest::Link &l : m.links)
-    if (!made_anew.contains(l.kept) && ::access(l.kept.c_str(), F_OK) != 0)
-      reasons.push_back(
-          fmt::format("{}, the name that the dump gave to an unlinked file, is missing: this image "
-                      "can no longer be restored",
-                      l.kept));
 }
 
 }  // namespace ckpt::tools

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "tools/manifest/image_manifest.h"
-#include "tools/reasons.h"
 
 namespace ckpt::tools {
 
@@ -25,9 +24,5 @@ class KeptLinks {
  private:
   std::vector<ImageManifest::Link> links_;
 };
-
-// Names of files that are missing here. Memory files are not among them, because the restore
-// creates them.
-void check_links(const ImageManifest &m, Reasons &reasons);
 
 }  // namespace ckpt::tools

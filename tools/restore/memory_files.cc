@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <ranges>
 
 #include "common/base/as_user.h"
 #include "common/base/io.h"
@@ -20,9 +21,10 @@
 namespace ckpt::tools {
 namespace {
 
-using MemoryFile = ImageManifest::MemoryFile;
+using StoredFile = ImageManifest::StoredFile;
+using KeptFile = ImageManifest::KeptFile;
 
-Credentials owner_of(const MemoryFile &f) { return {f.uid, f.gid, {}}; }
+Credentials owner_of(const StoredFile &f) { return {f.uid, f.gid, {}}; }
 
 std::string folder_of(const std::string &path) {
   return std::filesystem::path(path).parent_path().string();
@@ -39,7 +41,7 @@ std::optional<struct stat> stat_of(const std::string &path) {
 }
 
 // A name that leads to another file than the program's cannot be given to the program's again.
-std::string refused_names(const MemoryFile &f, const std::optional<struct stat> &now) {
+std::string refused_names(const StoredFile &f, const std::optional<struct stat> &now) {
   for (const std::string &name : f.names)
     if (auto other = stat_of(name); other && (!now || other->st_ino != now->st_ino))
       return fmt::format(
@@ -49,7 +51,7 @@ std::string refused_names(const MemoryFile &f, const std::optional<struct stat> 
   return {};
 }
 
-std::string refused(const MemoryFile &f) {
+std::string refused(const StoredFile &f) {
   if (!is_tmpfs(folder_of(f.path)))
     return fmt::format("the program has shared memory in {}, where no tmpfs is mounted: mount one",
                        f.path);
@@ -64,9 +66,9 @@ std::string refused(const MemoryFile &f) {
   return refused_names(f, now);
 }
 
-void check_room(const std::vector<MemoryFile> &files, Reasons &reasons) {
+void check_room(const std::vector<StoredFile> &files, Reasons &reasons) {
   std::map<std::string, i64> more;  // by folder
-  for (const MemoryFile &f : files) {
+  for (const StoredFile &f : files) {
     std::optional<struct stat> now = stat_of(f.path);
     more[folder_of(f.path)] += static_cast<i64>(f.data_bytes()) - (now ? now->st_blocks * 512 : 0);
   }
@@ -81,10 +83,10 @@ void check_room(const std::vector<MemoryFile> &files, Reasons &reasons) {
   }
 }
 
-void check_writers(const std::vector<MemoryFile> &files, Reasons &reasons) {
+void check_writers(const std::vector<StoredFile> &files, Reasons &reasons) {
   std::map<FileId, std::string> paths;
   std::set<FileId> ids;
-  for (const MemoryFile &f : files)
+  for (const StoredFile &f : files)
     if (auto now = stat_of(f.path)) {
       ids.insert({now->st_dev, now->st_ino});
       paths[{now->st_dev, now->st_ino}] = f.path;
@@ -104,7 +106,7 @@ Result<> clear(int fd, u64 begin, u64 end) {
   return fail_errno("cannot clear it");
 }
 
-Result<> fill(int fd, const MemoryFile &f, const storage::ImageReader &image) {
+Result<> fill(int fd, const StoredFile &f, const storage::ImageReader &image) {
   const storage::StreamEntry *stream = image.find(f.stream);
   if (!stream || stream->size != f.data_bytes())
     return fail("the image is damaged: it lacks the contents");
@@ -126,27 +128,59 @@ Result<> fill(int fd, const MemoryFile &f, const storage::ImageReader &image) {
 
 }  // namespace
 
+void check_kept_files(const ImageManifest &m, Reasons &reasons) {
+  for (const KeptFile &f : m.kept_files) {
+    std::string folder = folder_of(f.path);
+    if (!stat_of(f.path) && !stat_of(folder) && !stat_of(folder_of(folder)))
+      reasons.push_back(fmt::format(
+          "the folder of {}, which the program has mapped, cannot be made, because {} is missing: "
+          "make that folder",
+          f.path, folder_of(folder)));
+  }
+}
+
 void check_memory_files(const ImageManifest &m, Reasons &reasons) {
-  for (const MemoryFile &f : m.memory_files)
+  for (const StoredFile &f : m.memory_files)
     if (std::string why = refused(f); !why.empty()) reasons.push_back(std::move(why));
   check_room(m.memory_files, reasons);
   check_writers(m.memory_files, reasons);
 }
 
 RestoredMemoryFiles::~RestoredMemoryFiles() {
-  for (const auto &[path, owner] : made_)
-    if (AsUser as(owner); as.active()) ::unlink(path.c_str());
+  for (const auto &[path, owner] : std::views::reverse(made_))
+    if (AsUser as(owner); as.active()) ::remove(path.c_str());
 }
 
 Result<> RestoredMemoryFiles::write(const ImageManifest &m, const storage::ImageReader &image) {
-  for (const MemoryFile &f : m.memory_files)
+  for (const StoredFile &f : m.memory_files)
     if (Result<> done = write(f, image); !done)
       return Failure(
           std::move(done.error()).in(fmt::format("cannot restore the shared memory {}", f.path)));
+  for (const KeptFile &f : m.kept_files)
+    if (Result<> done = stat_of(f.path) ? Result<>{} : make(f, image); !done)
+      return Failure(std::move(done.error()).in(fmt::format("cannot make {} again", f.path)));
   return {};
 }
 
-Result<UniqueFd> RestoredMemoryFiles::open(const MemoryFile &f) {
+Result<> RestoredMemoryFiles::make(const KeptFile &f, const storage::ImageReader &image) {
+  CKPT_CHECK(make_folder(f));
+  return write(f, image);
+}
+
+Result<> RestoredMemoryFiles::make_folder(const KeptFile &f) {
+  std::string folder = folder_of(f.path);
+  if (stat_of(folder)) return {};
+  Credentials owner{f.folder_uid, f.folder_gid, {}};
+  AsUser as(owner);
+  if (!as.active()) return fail("cannot act as user {}", f.folder_uid);
+  if (::mkdir(folder.c_str(), 0700) < 0) return fail_errno("cannot make the folder {}", folder);
+  made_.emplace_back(folder, owner);
+  if (::chmod(folder.c_str(), f.folder_mode & 07777) < 0)
+    return fail_errno("cannot set the rights of {}", folder);
+  return {};
+}
+
+Result<UniqueFd> RestoredMemoryFiles::open(const StoredFile &f) {
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   UniqueFd fd(::open(f.path.c_str(), kFlags));
   if (!fd && errno == ENOENT) {
@@ -161,7 +195,7 @@ Result<UniqueFd> RestoredMemoryFiles::open(const MemoryFile &f) {
   return fd;
 }
 
-Result<> RestoredMemoryFiles::write(const MemoryFile &f, const storage::ImageReader &image) {
+Result<> RestoredMemoryFiles::write(const StoredFile &f, const storage::ImageReader &image) {
   // The owner of the file may have made the folder's name lead elsewhere meanwhile.
   AsUser as(owner_of(f));
   if (!as.active()) return fail("cannot access it as user {}", f.uid);
@@ -172,7 +206,7 @@ Result<> RestoredMemoryFiles::write(const MemoryFile &f, const storage::ImageRea
   return add_names(f);
 }
 
-Result<> RestoredMemoryFiles::add_names(const MemoryFile &f) {
+Result<> RestoredMemoryFiles::add_names(const StoredFile &f) {
   for (const std::string &name : f.names) {
     if (::link(f.path.c_str(), name.c_str()) == 0)
       made_.emplace_back(name, owner_of(f));

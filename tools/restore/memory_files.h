@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts the contents of memory files (tools/dump/memory_files.h) back before CRIU opens them.
+// Puts the contents of memory files (tools/dump/memory_files.h) back before CRIU opens them, and
+// makes kept files (tools/dump/kept_files.h) again that are missing.
 #pragma once
 
 #include <string>
@@ -18,6 +19,9 @@ namespace ckpt::tools {
 // that can change the file, such as the original program.
 void check_memory_files(const ImageManifest &m, Reasons &reasons);
 
+// Kept files that are missing, and cannot be made.
+void check_kept_files(const ImageManifest &m, Reasons &reasons);
+
 class RestoredMemoryFiles {
  public:
   RestoredMemoryFiles() = default;
@@ -30,9 +34,11 @@ class RestoredMemoryFiles {
   void program_runs() { made_.clear(); }
 
  private:
-  Result<UniqueFd> open(const ImageManifest::MemoryFile &f);
-  Result<> write(const ImageManifest::MemoryFile &f, const storage::ImageReader &image);
-  Result<> add_names(const ImageManifest::MemoryFile &f);
+  Result<UniqueFd> open(const ImageManifest::StoredFile &f);
+  Result<> write(const ImageManifest::StoredFile &f, const storage::ImageReader &image);
+  Result<> make(const ImageManifest::KeptFile &f, const storage::ImageReader &image);
+  Result<> make_folder(const ImageManifest::KeptFile &f);
+  Result<> add_names(const ImageManifest::StoredFile &f);
 
   std::vector<std::pair<std::string, Credentials>> made_;
 };

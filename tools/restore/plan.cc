@@ -16,6 +16,7 @@
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/recorded_identities.h"
 #include "tools/restore/kept_links.h"
+#include "tools/manifest/restorable.h"
 #include "tools/restore/memory_files.h"
 #include "tools/restore/recorded_sockets.h"
 
@@ -54,8 +55,8 @@ Result<> no_reasons(const RestoreOptions &o, const Reasons &reasons) {
 // CRIU will open them with the same rights.
 void check_program_files(const RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
   AsUser as(plan.rights.for_files());
-  check_files(plan.manifest, o.grown_files, reasons);
-  check_mapped_files(plan.manifest, reasons);
+  CriuFiles criu = CriuFiles::of(*plan.image);
+  check_image_and_machine({plan.manifest, criu, "", o.grown_files}, reasons);
 }
 
 }  // namespace
@@ -102,7 +103,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
     std::ranges::move(of_rights, std::back_inserter(reasons));
   check_program_files(plan, o, reasons);
   check_memory_files(plan.manifest, reasons);
-  check_links(plan.manifest, reasons);
+  check_kept_files(plan.manifest, reasons);
   check_sockets(plan.manifest, reasons);
   if (!as_user) plan.maps = check_devices_of(plan.manifest, plan.devices, o.limits, reasons);
   CKPT_CHECK(no_reasons(o, reasons));

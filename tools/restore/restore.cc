@@ -24,6 +24,7 @@
 #include "tools/restore/image_edits.h"
 #include "tools/restore/job_restore.h"
 #include "tools/restore/kept_links.h"
+#include "tools/restore/kernel_state.h"
 #include "tools/restore/recorded_sockets.h"
 #include "tools/session/process_tree.h"
 
@@ -284,6 +285,7 @@ std::set<pid_t> Restore::stopped_before() const {
 
 Result<> Restore::hand_to_keeper() {
   restore_affinities(root_, plan_.manifest);
+  restore_kernel_state(root_, plan_.manifest);
   // ckpt-helper's stem continues no process. It checks the program after this acknowledgement, and
   // must not find it stopped.
   if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());

@@ -10,6 +10,7 @@
 #include <climits>
 #include <filesystem>
 
+#include "common/base/bytes.h"
 #include "common/base/log.h"
 #include "tools/session/leftovers.h"
 #include "tools/session/session_folder.h"

@@ -35,6 +35,20 @@ TEST_CASE("fields are found, and lengths follow a change") {
                          0xac, 0x02, 0x12, 4, 0x18, 0xa2, 0x80, 0x01, 0x25, 9, 9, 9, 9}));
 }
 
+TEST_CASE("an embedded message becomes several, or none") {
+  auto twice = [](ProtoMessage m) { return std::vector{m, m}; };
+  Bytes more = edit_criu_file(kFile, [&](ProtoMessage &m) {
+    m.set_bytes(4, bytes({1}));  // four bytes of another type stay
+    m.replace_each(2, twice);
+  });
+  CHECK(more == bytes({1,    1,    1, 1,    2, 2,    2, 2,    16, 0,    0, 0, 0x08, 0xac,
+                       0x02, 0x12, 2, 0x18, 5, 0x12, 2, 0x18, 5,  0x25, 9, 9, 9,    9}));
+  Bytes less = edit_criu_file(kFile, [](ProtoMessage &m) {
+    m.replace_each(2, [](const ProtoMessage &) { return std::vector<ProtoMessage>(); });
+  });
+  CHECK(less == bytes({1, 1, 1, 1, 2, 2, 2, 2, 8, 0, 0, 0, 0x08, 0xac, 0x02, 0x25, 9, 9, 9, 9}));
+}
+
 TEST_CASE("a file that cannot be understood stays as it was") {
   auto change_all = [](ProtoMessage &m) { m.set_number(1, 1); };
   for (size_t size = 9; size < kFile.size(); size++) {

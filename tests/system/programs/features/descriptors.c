@@ -57,7 +57,8 @@ static void timer_of(int clock) {
   struct itimerspec every = {{0, 20000000}, {600, 0}};
   CHECK(timerfd_settime(fd, 0, &every, NULL) == 0);
   checkpoint_here();
-  CHECK(timerfd_gettime(fd, &every) == 0 && every.it_value.tv_sec > 60 && every.it_interval.tv_nsec == 20000000);
+  CHECK(timerfd_gettime(fd, &every) == 0 && every.it_value.tv_sec > 60 &&
+        every.it_interval.tv_nsec == 20000000);
   every.it_value = every.it_interval;
   CHECK(timerfd_settime(fd, 0, &every, NULL) == 0 && ticking(fd, 3));
 }
@@ -88,13 +89,15 @@ static void epoll(void) {
   struct epoll_event e = {EPOLLIN | EPOLLET, {.u64 = 1234567890123}};
   CHECK(epoll_ctl(fd, EPOLL_CTL_ADD, ends[0], &e) == 0);
   checkpoint_here();
-  CHECK(write(ends[1], "x", 1) == 1 && epoll_wait(fd, &e, 1, 1000) == 1 && e.data.u64 == 1234567890123);
+  CHECK(write(ends[1], "x", 1) == 1 && epoll_wait(fd, &e, 1, 1000) == 1 &&
+        e.data.u64 == 1234567890123);
 }
 static void epoll_nested(void) {
   int ends[2], inner = epoll_create1(0), outer = epoll_create1(0);
   CHECK(pipe(ends) == 0);
   struct epoll_event e = {EPOLLIN, {.u64 = 1}};
-  CHECK(epoll_ctl(inner, EPOLL_CTL_ADD, ends[0], &e) == 0 && epoll_ctl(outer, EPOLL_CTL_ADD, inner, &e) == 0);
+  CHECK(epoll_ctl(inner, EPOLL_CTL_ADD, ends[0], &e) == 0 &&
+        epoll_ctl(outer, EPOLL_CTL_ADD, inner, &e) == 0);
   checkpoint_here();
   CHECK(write(ends[1], "x", 1) == 1 && epoll_wait(outer, &e, 1, 1000) == 1);
 }
@@ -123,7 +126,8 @@ static void inotify(void) {
 static void fanotify(void) {
   CHECK(mkdir("watched", 0700) == 0);
   int fd = fanotify_init(FAN_CLASS_NOTIF, O_RDONLY);
-  NEED(fd >= 0 && fanotify_mark(fd, FAN_MARK_ADD, FAN_CLOSE_WRITE | FAN_EVENT_ON_CHILD, AT_FDCWD, "watched") == 0);
+  NEED(fd >= 0 && fanotify_mark(fd, FAN_MARK_ADD, FAN_CLOSE_WRITE | FAN_EVENT_ON_CHILD, AT_FDCWD,
+                                "watched") == 0);
   checkpoint_here();
   close(open("watched/new", O_WRONLY | O_CREAT, 0600));
   struct pollfd p = {fd, POLLIN, 0};
@@ -149,7 +153,8 @@ static void full_pipe(void) {
   }
   checkpoint_here();
   for (int i = 0; i < 16; i++)
-    CHECK(read(ends[0], block, sizeof block) == sizeof block && filled(block, sizeof block, (unsigned)i));
+    CHECK(read(ends[0], block, sizeof block) == sizeof block &&
+          filled(block, sizeof block, (unsigned)i));
 }
 static void large_pipe(void) {
   int ends[2];
@@ -202,8 +207,11 @@ static void aio(void) {
   int fd = open("data", O_RDWR | O_CREAT, 0600);
   checkpoint_here();
   static char text[] = "asynchronous";
-  struct iocb request = {.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = (uint32_t)fd,
-                         .aio_buf = (uintptr_t)text, .aio_nbytes = 12}, *list[] = {&request};
+  struct iocb request = {.aio_lio_opcode = IOCB_CMD_PWRITE,
+                         .aio_fildes = (uint32_t)fd,
+                         .aio_buf = (uintptr_t)text,
+                         .aio_nbytes = 12},
+              *list[] = {&request};
   struct io_event done;
   CHECK(syscall(SYS_io_submit, context, 1, list) == 1);
   CHECK(syscall(SYS_io_getevents, context, 1, 1, &done, NULL) == 1 && done.res == 12);
@@ -218,12 +226,14 @@ static void user_fault(void) {
   checkpoint_here();
 }
 static void perf(void) {
-  struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof a, .config = PERF_COUNT_SW_TASK_CLOCK};
+  struct perf_event_attr a = {
+      .type = PERF_TYPE_SOFTWARE, .size = sizeof a, .config = PERF_COUNT_SW_TASK_CLOCK};
   NEED(syscall(SYS_perf_event_open, &a, 0, -1, -1, 0) >= 0);
   checkpoint_here();
 }
 static void bpf_map(void) {
-  union bpf_attr a = {.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 8, .max_entries = 4};
+  union bpf_attr a = {
+      .map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 8, .max_entries = 4};
   NEED(syscall(SYS_bpf, BPF_MAP_CREATE, &a, sizeof a) >= 0);
   checkpoint_here();
 }
@@ -257,11 +267,51 @@ static void mount_object(void) {
   checkpoint_here();
 }
 
-FEATURES({"eventfd", event}, {"eventfd_semaphore", event_semaphore}, {"signalfd", signal_fd}, {"timerfd", timer}, {"timerfd_boottime", timer_boottime}, {"timerfd_expired", timer_expired},
-         {"timerfd_once_expired", timer_once_expired}, {"epoll", epoll}, {"epoll_nested", epoll_nested},
-         {"epoll_moved", epoll_moved}, {"inotify", inotify}, {"fanotify", fanotify}, {"pidfd", pid_fd},
-         {"full_pipe", full_pipe}, {"large_pipe", large_pipe}, {"packet_pipe", packet_pipe},
-         {"half_closed_pipe", half_closed_pipe}, {"broken_pipe", broken_pipe}, {"duplicates", duplicates}, {"aio", aio},
-         {"io_uring", io_uring}, {"userfaultfd", user_fault}, {"perf", perf}, {"bpf", bpf_map},
+static int next_event(int fd) {
+  char event[512];
+  struct pollfd p = {fd, POLLIN, 0};
+  if (poll(&p, 1, 5000) != 1 || read(fd, event, sizeof event) <= 0) return 0;
+  return (int)((struct inotify_event *)(void *)event)->mask;
+}
+static void inotify_unread(void) {
+  CHECK(mkdir("watched", 0700) == 0);
+  int fd = inotify_init1(0);
+  NEED(fd >= 0 && inotify_add_watch(fd, "watched", IN_CREATE) >= 0);
+  close(open("watched/early", O_WRONLY | O_CREAT, 0600));
+  checkpoint_here();
+  CHECK(next_event(fd) & (IN_Q_OVERFLOW | IN_CREATE));
+  struct pollfd p = {fd, POLLIN, 0};
+  CHECK(poll(&p, 1, 0) == 0);
+  close(open("watched/new", O_WRONLY | O_CREAT, 0600));
+  CHECK(next_event(fd) & IN_CREATE);
+}
+static void inotify_unlinked(void) {
+  int file = open("watched", O_RDWR | O_CREAT, 0600), fd = inotify_init1(0);
+  NEED(fd >= 0 && inotify_add_watch(fd, "watched", IN_MODIFY) >= 0);
+  CHECK(unlink("watched") == 0);
+  checkpoint_here();
+  CHECK(write(file, "x", 1) == 1 && next_event(fd) & IN_MODIFY);
+}
+static void fanotify_unread(void) {
+  CHECK(mkdir("watched", 0700) == 0);
+  int fd = fanotify_init(FAN_CLASS_NOTIF, O_RDONLY);
+  NEED(fd >= 0 && fanotify_mark(fd, FAN_MARK_ADD, FAN_CLOSE_WRITE | FAN_EVENT_ON_CHILD, AT_FDCWD,
+                                "watched") == 0);
+  close(open("watched/early", O_WRONLY | O_CREAT, 0600));
+  checkpoint_here();
+  struct pollfd p = {fd, POLLIN, 0};
+  CHECK(poll(&p, 1, 5000) == 1);
+}
+FEATURES({"eventfd", event}, {"eventfd_semaphore", event_semaphore}, {"signalfd", signal_fd},
+         {"timerfd", timer}, {"timerfd_boottime", timer_boottime},
+         {"timerfd_expired", timer_expired}, {"timerfd_once_expired", timer_once_expired},
+         {"epoll", epoll}, {"epoll_nested", epoll_nested}, {"epoll_moved", epoll_moved},
+         {"inotify", inotify}, {"fanotify", fanotify}, {"pidfd", pid_fd}, {"full_pipe", full_pipe},
+         {"large_pipe", large_pipe}, {"packet_pipe", packet_pipe},
+         {"half_closed_pipe", half_closed_pipe}, {"broken_pipe", broken_pipe},
+         {"duplicates", duplicates}, {"aio", aio}, {"io_uring", io_uring},
+         {"userfaultfd", user_fault}, {"perf", perf}, {"bpf", bpf_map},
          {"namespace_file", namespace_file}, {"random_device", random_device}, {"tun", tun_device},
-         {"block_device", loop_device}, {"fuse", fuse_device}, {"mount_object", mount_object})
+         {"block_device", loop_device}, {"fuse", fuse_device}, {"mount_object", mount_object},
+         {"inotify_unread", inotify_unread}, {"inotify_unlinked", inotify_unlinked},
+         {"fanotify_unread", fanotify_unread})

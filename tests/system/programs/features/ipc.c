@@ -94,7 +94,32 @@ static void sysv_messages(void) {
   CHECK(got == 7 && strcmp(m.text, "queued") == 0);
 }
 
+// The parent maps the name under which sem_open(3) has made it, the child the one that it has now.
+static void semaphore_of_two_names(void) {
+  char name[64], path[80];
+  snprintf(name, sizeof name, "/ckpt-feature-%d", getpid());
+  snprintf(path, sizeof path, "/dev/shm/sem.%s", name + 1);
+  sem_t *mine = sem_open(name, O_CREAT | O_EXCL, 0600, 0);
+  NEED(mine != SEM_FAILED);
+  write_file("volatile", path);
+  pid_t child = fork();
+  if (child == 0) {
+    int fd = open(path, O_RDWR);
+    sem_t *same = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    write_file("child", "");
+    while (same != MAP_FAILED && sem_wait(same) != 0) {
+    }
+    _exit(same == MAP_FAILED);
+  }
+  while (faccessat(start_folder, "child", F_OK, 0) != 0) nap(5);
+  checkpoint_here();
+  int status = -1;
+  CHECK(sem_post(mine) == 0 && waitpid(child, &status, 0) == child && status == 0);
+  sem_unlink(name);
+}
 FEATURES({"named_semaphore", named_semaphore}, {"named_semaphore_changed", named_semaphore_changed},
-         {"unlinked_semaphore", unlinked_semaphore},
-         {"unnamed_semaphore", unnamed_semaphore}, {"message_queue", message_queue}, {"sysv_memory", sysv_memory},
-         {"sysv_semaphores", sysv_semaphores}, {"sysv_messages", sysv_messages})
+         {"unlinked_semaphore", unlinked_semaphore}, {"unnamed_semaphore", unnamed_semaphore},
+         {"message_queue", message_queue}, {"sysv_memory", sysv_memory},
+         {"sysv_semaphores", sysv_semaphores}, {"sysv_messages", sysv_messages},
+         {"semaphore_of_two_names", semaphore_of_two_names})

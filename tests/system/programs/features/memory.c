@@ -2,6 +2,7 @@
 // Memory: mappings of every kind.
 #include "feature.h"
 
+#include <linux/mempolicy.h>
 #include <sys/shm.h>
 
 enum { kPage = 4096, kMiB = 1 << 20 };
@@ -238,11 +239,78 @@ static void device_zero(void) {
   CHECK(p[5] == 5 && p[6] == 0);
 }
 
-FEATURES({"anonymous", anonymous}, {"huge_pages", huge_pages}, {"sparse_100g", sparse_100g}, {"reserved", reserved},
-         {"read_only_file", read_only_file}, {"many_mappings", many_mappings}, {"shared_by_fork", shared_by_fork},
-         {"file_shared", file_shared}, {"file_private", file_private}, {"file_deleted", file_deleted},
-         {"mapped_hard_link", mapped_hard_link}, {"memfd", memfd}, {"memfd_seals", memfd_seals},
-         {"secret_memory", secret_memory}, {"hugetlb", hugetlb}, {"posix_shm", posix_shm},
-         {"posix_shm_changed", posix_shm_changed}, {"posix_shm_lost", posix_shm_changed}, {"shared_file_changed", shared_file_changed}, {"locked", locked},
-         {"advice", advice}, {"grows_down", grows_down}, {"executable", executable}, {"protection_key", protection_key},
-         {"copy_on_write", copy_on_write}, {"device_zero", device_zero})
+// Larger than CRIU's stream can count in one piece, with contents at both ends.
+static void sparse_9t(void) {
+  size_t size = (size_t)9 << 40, far = size - (1 << 20);
+  char *p =
+      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  NEED(p != MAP_FAILED);
+  madvise(p, size, MADV_NOHUGEPAGE);
+  p[0] = 1;
+  p[far] = 2;
+  checkpoint_here();
+  CHECK(p[0] == 1 && p[far] == 2 && p[far + 4096] == 0 && p[size / 2] == 0);
+}
+static void kept_file_lost(void) {
+  CHECK(mkdir("tables", 0700) == 0);
+  int fd = open("tables/table", O_RDWR | O_CREAT, 0600);
+  CHECK(ftruncate(fd, 32768) == 0);
+  char *p = mmap(NULL, 32768, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  fill(p, 32768, 7);
+  char path[4200];
+  CHECK(getcwd(path, 4096) != NULL);
+  write_file("volatile", strcat(path, "/tables/table"));
+  checkpoint_here();
+  struct stat st;
+  CHECK(filled(p, 32768, 7) && stat("tables/table", &st) == 0 && (st.st_mode & 0777) == 0600);
+}
+static int locked_kib(const char *p) {
+  char line[512], head[40];
+  int found = 0, locked = -1;
+  snprintf(head, sizeof head, "%lx-", (unsigned long)p);
+  FILE *f = fopen("/proc/self/smaps", "r");
+  while (f && locked < 0 && fgets(line, sizeof line, f)) {
+    found |= strncmp(line, head, strlen(head)) == 0;
+    if (found && strncmp(line, "VmFlags:", 8) == 0) locked = strstr(line, " lo") != NULL;
+  }
+  fclose(f);
+  return locked;
+}
+static void lock_future(void) {
+  NEED(mlockall(MCL_CURRENT | MCL_FUTURE) == 0);
+  checkpoint_here();
+  char *p = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(p != MAP_FAILED && locked_kib(p) == 1);
+}
+static int policy_of(void *at) {
+  int policy = -1;
+  return syscall(SYS_get_mempolicy, &policy, NULL, 0, at, at ? MPOL_F_ADDR : 0) == 0 ? policy : -1;
+}
+static void memory_policy(void) {
+  unsigned long nodes = 1;
+  NEED(syscall(SYS_set_mempolicy, MPOL_INTERLEAVE, &nodes, 64) == 0);
+  char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  NEED(syscall(SYS_mbind, p, 1 << 20, MPOL_BIND, &nodes, 64, 0) == 0);
+  memset(p, 1, 1 << 20);
+  checkpoint_here();
+  CHECK(policy_of(NULL) == MPOL_INTERLEAVE && policy_of(p) == MPOL_BIND);
+}
+static void merged_pages(void) {
+  NEED(prctl(67, 1, 0, 0, 0) == 0);  // PR_SET_MEMORY_MERGE
+  checkpoint_here();
+  CHECK(prctl(68, 0, 0, 0, 0) == 1);
+}
+FEATURES({"anonymous", anonymous}, {"huge_pages", huge_pages}, {"sparse_100g", sparse_100g},
+         {"reserved", reserved}, {"read_only_file", read_only_file},
+         {"many_mappings", many_mappings}, {"shared_by_fork", shared_by_fork},
+         {"file_shared", file_shared}, {"file_private", file_private},
+         {"file_deleted", file_deleted}, {"mapped_hard_link", mapped_hard_link}, {"memfd", memfd},
+         {"memfd_seals", memfd_seals}, {"secret_memory", secret_memory}, {"hugetlb", hugetlb},
+         {"posix_shm", posix_shm}, {"posix_shm_changed", posix_shm_changed},
+         {"posix_shm_lost", posix_shm_changed}, {"shared_file_changed", shared_file_changed},
+         {"locked", locked}, {"advice", advice}, {"grows_down", grows_down},
+         {"executable", executable}, {"protection_key", protection_key},
+         {"copy_on_write", copy_on_write}, {"device_zero", device_zero}, {"sparse_9t", sparse_9t},
+         {"kept_file_lost", kept_file_lost}, {"lock_future", lock_future},
+         {"memory_policy", memory_policy}, {"merged_pages", merged_pages})

@@ -10,9 +10,10 @@
 #include <sys/personality.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 
 static volatile sig_atomic_t caught, caught_value;
-static void catch(int signal, siginfo_t *info, void *context) {
+static void catch (int signal, siginfo_t *info, void *context) {
   (void)context;
   caught = signal;
   caught_value = info->si_value.sival_int;
@@ -191,7 +192,8 @@ static void robust_mutex(void) {
   }
   nap(50);
   checkpoint_here();
-  CHECK(pthread_mutex_trylock(m) == EBUSY && kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+  CHECK(pthread_mutex_trylock(m) == EBUSY && kill(child, SIGKILL) == 0 &&
+        waitpid(child, NULL, 0) == child);
   CHECK(pthread_mutex_lock(m) == EOWNERDEAD);
 }
 static void condition(void) {
@@ -216,7 +218,8 @@ static void interval_timer(void) {
 static void posix_timer(void) {
   catch_with(SIGUSR1, SA_RESTART);
   timer_t timer;
-  struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value = {.sival_int = 41}};
+  struct sigevent e = {
+      .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value = {.sival_int = 41}};
   CHECK(timer_create(CLOCK_MONOTONIC, &e, &timer) == 0);
   struct itimerspec every = {{0, 20000000}, {0, 20000000}};
   CHECK(timer_settime(timer, 0, &every, NULL) == 0);
@@ -231,13 +234,15 @@ static void alternate_stack(void) {
   CHECK(sigaltstack(&had, NULL) == 0);
   catch_with(SIGUSR1, SA_ONSTACK);
   checkpoint_here();
-  CHECK(sigaltstack(NULL, &now) == 0 && now.ss_sp == memory && raise(SIGUSR1) == 0 && caught == SIGUSR1);
+  CHECK(sigaltstack(NULL, &now) == 0 && now.ss_sp == memory && raise(SIGUSR1) == 0 &&
+        caught == SIGUSR1);
 }
 static void queued_signals(void) {
   int signal = SIGRTMIN + 3;
   sigset_t set = only(signal);
   CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
-  for (int i = 0; i < 5; i++) CHECK(sigqueue(getpid(), signal, (union sigval){.sival_int = 100 + i}) == 0);
+  for (int i = 0; i < 5; i++)
+    CHECK(sigqueue(getpid(), signal, (union sigval){.sival_int = 100 + i}) == 0);
   checkpoint_here();
   for (int i = 0; i < 5; i++) {
     siginfo_t info;
@@ -307,7 +312,8 @@ static void seccomp_filter(void) {
 static void landlock(void) {
   struct landlock_ruleset_attr a = {.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_DIR};
   int fd = (int)syscall(444 /* landlock_create_ruleset */, &a, sizeof a, 0);
-  NEED(fd >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(446, fd, 0) == 0 && close(fd) == 0);
+  NEED(fd >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(446, fd, 0) == 0 &&
+       close(fd) == 0);
   checkpoint_here();
   CHECK(mkdir("forbidden", 0700) < 0 && errno == EACCES);
 }
@@ -356,7 +362,8 @@ static void *bound_thread(void *processor) {
   pthread_barrier_wait(&bound_threads);
   pthread_barrier_wait(&bound_threads);
   ok = ok && pthread_getaffinity_np(pthread_self(), sizeof set, &set) == 0;
-  return (void *)(intptr_t)(ok && CPU_COUNT(&set) == 1 && CPU_ISSET((int)(intptr_t)processor, &set));
+  return (void *)(intptr_t)(ok && CPU_COUNT(&set) == 1 &&
+                            CPU_ISSET((int)(intptr_t)processor, &set));
 }
 static void bound(void) {
   NEED(sysconf(_SC_NPROCESSORS_ONLN) >= 2);
@@ -364,7 +371,8 @@ static void bound(void) {
   CHECK(sched_getaffinity(0, sizeof before, &before) == 0);
   pthread_t threads[4];
   pthread_barrier_init(&bound_threads, NULL, 5);
-  for (intptr_t i = 0; i < 4; i++) NEED(pthread_create(&threads[i], NULL, bound_thread, (void *)(i % 2)) == 0);
+  for (intptr_t i = 0; i < 4; i++)
+    NEED(pthread_create(&threads[i], NULL, bound_thread, (void *)(i % 2)) == 0);
   pthread_barrier_wait(&bound_threads);
   checkpoint_here();
   pthread_barrier_wait(&bound_threads);
@@ -450,6 +458,91 @@ static void security_label(void) {
   CHECK(read(open("/proc/self/attr/current", O_RDONLY), after, sizeof after - 1) > 0 && strcmp(before, after) == 0);
 }
 
+static volatile int timer_made;
+static timer_t timer_of_thread;
+static void *makes_timer(void *unused) {
+  struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
+  e._sigev_un._tid = (int)syscall(SYS_gettid);
+  timer_made = timer_create(CLOCK_MONOTONIC, &e, &timer_of_thread) == 0;
+  return unused;
+}
+static void ended_threads_timer(void) {
+  signal(SIGPROF, SIG_IGN);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, makes_timer, NULL) == 0 && pthread_join(thread, NULL) == 0);
+  NEED(timer_made);
+  checkpoint_here();
+  struct itimerspec in = {{0, 0}, {100, 0}}, left;
+  CHECK(timer_settime(timer_of_thread, 0, &in, NULL) == 0 &&
+        timer_gettime(timer_of_thread, &left) == 0);
+  CHECK(left.it_value.tv_sec > 50);
+}
+static volatile int thread_step;
+static int own_state;  // of clone(2)
+static void make_own(void) {
+  if (own_state == CLONE_FILES) CHECK(dup2(open("own", O_RDWR | O_CREAT, 0600), 60) == 60);
+  if (own_state == CLONE_FS) CHECK(mkdir("own", 0700) == 0 && chdir("own") == 0);
+  if (own_state == CLONE_NEWUTS) CHECK(sethostname("own", 3) == 0);
+}
+static void check_own(void) {
+  char folder[4096] = "";
+  struct utsname name;
+  if (own_state == CLONE_FILES) CHECK(fcntl(60, F_GETFD) >= 0);
+  if (own_state == CLONE_FS)
+    CHECK(getcwd(folder, sizeof folder) && strcmp(strrchr(folder, '/'), "/own") == 0);
+  if (own_state == CLONE_NEWUTS) CHECK(uname(&name) == 0 && strcmp(name.nodename, "own") == 0);
+}
+static void *has_own(void *unused) {
+  if (unshare(own_state) != 0) fail("unshare: %s", strerror(errno));
+  make_own();
+  thread_step = 1;
+  while (thread_step != 2) nap(5);
+  check_own();
+  return unused;
+}
+static void thread_with_own(int state) {
+  pthread_t thread;
+  own_state = state;
+  CHECK(pthread_create(&thread, NULL, has_own, NULL) == 0);
+  while (thread_step != 1) nap(5);
+  checkpoint_here();
+  thread_step = 2;
+  pthread_join(thread, NULL);
+}
+static void thread_descriptors(void) { thread_with_own(CLONE_FILES); }
+static void thread_folder(void) { thread_with_own(CLONE_FS); }
+static void thread_namespace(void) { thread_with_own(CLONE_NEWUTS); }
+static volatile int tid_of_thread;
+static void *has_policies(void *unused) {
+  tid_of_thread = (int)syscall(SYS_gettid);
+  NEED(syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 6) == 0 &&
+       prctl(PR_SET_TIMERSLACK, 54321, 0, 0, 0) == 0);
+  thread_step = 1;
+  while (thread_step != 2) nap(5);
+  CHECK(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) == 54321);
+  return unused;
+}
+static void io_priority(void) {
+  const int kIdle = 3 << 13;  // IOPRIO_CLASS_IDLE
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, has_policies, NULL) == 0);
+  while (thread_step != 1) nap(5);
+  NEED(syscall(SYS_ioprio_set, 1, 0, kIdle) == 0 && prctl(PR_SET_TIMERSLACK, 12345, 0, 0, 0) == 0);
+  checkpoint_here();
+  CHECK(syscall(SYS_ioprio_get, 1, 0) == kIdle && prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) == 12345);
+  CHECK(syscall(SYS_ioprio_get, 1, (int)tid_of_thread) == (2 << 13 | 6));
+  thread_step = 2;
+  pthread_join(thread, NULL);
+}
+static void core_dump_filter(void) {
+  char text[32] = "";
+  int fd = open("/proc/self/coredump_filter", O_RDWR);
+  NEED(fd >= 0 && write(fd, "0x7f", 4) == 4);
+  close(fd);
+  checkpoint_here();
+  fd = open("/proc/self/coredump_filter", O_RDONLY);
+  CHECK(read(fd, text, 31) > 0 && strtoul(text, NULL, 16) == 0x7f);
+}
 FEATURES({"threads", threads}, {"threads_1000", threads_1000}, {"thread_names", thread_names},
          {"leader_ended", leader_ended}, {"processes_200", processes_200}, {"zombie", zombie}, {"session", session},
          {"own_group", own_group}, {"stopped_child", stopped_child}, {"vfork_exec", vfork_exec},
@@ -464,4 +557,7 @@ FEATURES({"threads", threads}, {"threads_1000", threads_1000}, {"thread_names", 
          {"session_keyring", session_keyring}, {"security_label", security_label}, {"setarch", setarch},
          {"taskset", taskset}, {"bound", bound}, {"niceness", niceness}, {"batch_policy", batch_policy},
          {"realtime_policy", realtime_policy}, {"file_mask", file_mask}, {"root_folder", root_folder},
-         {"floating_point", floating_point}, {"monotonic_clock", monotonic_clock}, {"oom_score", oom_score})
+         {"floating_point", floating_point}, {"monotonic_clock", monotonic_clock}, {"oom_score", oom_score},
+         {"ended_threads_timer", ended_threads_timer}, {"thread_descriptors", thread_descriptors},
+         {"thread_folder", thread_folder}, {"thread_namespace", thread_namespace},
+         {"io_priority", io_priority}, {"core_dump_filter", core_dump_filter})

@@ -6,7 +6,9 @@
 #include <linux/netlink.h>
 #include <linux/vm_sockets.h>
 #include <net/ethernet.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stddef.h>
 
 static char text[64];
@@ -46,7 +48,8 @@ static void unix_listener(void) {
   CHECK(server >= 0 && write(client, "x", 1) == 1 && read(server, text, 1) == 1);
 }
 static void unix_connected(void) {
-  int listener = listener_at("socket"), client = connected_to("socket"), server = accept(listener, NULL, NULL);
+  int listener = listener_at("socket"), client = connected_to("socket"),
+      server = accept(listener, NULL, NULL);
   checkpoint_here();
   CHECK(write(client, "x", 1) == 1 && read(server, text, 1) == 1);
 }
@@ -60,16 +63,19 @@ static void unix_not_accepted(void) {
 static void send_descriptor(int socket, int fd) {
   char byte = 'x', control[CMSG_SPACE(sizeof fd)] = {0};
   struct iovec data = {&byte, 1};
-  struct msghdr m = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  struct msghdr m = {
+      .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
   struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-  *c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
+  *c = (struct cmsghdr){
+      .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
   memcpy(CMSG_DATA(c), &fd, sizeof fd);
   CHECK(sendmsg(socket, &m, 0) == 1);
 }
 static int receive_descriptor(int socket) {
   char byte, control[CMSG_SPACE(sizeof(int))];
   struct iovec data = {&byte, 1};
-  struct msghdr m = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  struct msghdr m = {
+      .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
   int fd = -1;
   CHECK(recvmsg(socket, &m, 0) == 1 && CMSG_FIRSTHDR(&m));
   memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fd);
@@ -94,7 +100,8 @@ static void write_end_in_flight(void) {
   checkpoint_here();
   CHECK(read(sockets[1], text, sizeof text) == 5);
   int writer = receive_descriptor(sockets[1]);
-  CHECK(read(ends[0], text, sizeof text) == 6 && write(writer, "after", 5) == 5 && read(ends[0], text, sizeof text) == 5);
+  CHECK(read(ends[0], text, sizeof text) == 6 && write(writer, "after", 5) == 5 &&
+        read(ends[0], text, sizeof text) == 5);
 }
 static void file_in_flight(void) {
   int sockets[2], fd = open("data", O_RDWR | O_CREAT, 0600);
@@ -136,7 +143,8 @@ static void vsock(void) {
 static struct sockaddr_in bound(int fd) {
   struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
   socklen_t size = sizeof a;
-  NEED(bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && getsockname(fd, (struct sockaddr *)&a, &size) == 0);
+  NEED(bind(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
+       getsockname(fd, (struct sockaddr *)&a, &size) == 0);
   return a;
 }
 static void tcp_listener(void) {
@@ -151,7 +159,8 @@ static void udp(void) {
   int fd = socket(AF_INET, SOCK_DGRAM, 0);
   struct sockaddr_in a = bound(fd);
   checkpoint_here();
-  CHECK(sendto(fd, "self", 4, 0, (struct sockaddr *)&a, sizeof a) == 4 && read(fd, text, sizeof text) == 4);
+  CHECK(sendto(fd, "self", 4, 0, (struct sockaddr *)&a, sizeof a) == 4 &&
+        read(fd, text, sizeof text) == 4);
 }
 static void raw(void) {
   int fd = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
@@ -162,8 +171,112 @@ static void raw(void) {
   CHECK(getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_RAW);
 }
 
-FEATURES({"unix_pair", unix_pair}, {"unix_datagram_pair", unix_datagram_pair}, {"unix_packet_pair", unix_packet_pair},
-         {"unix_listener", unix_listener}, {"unix_connected", unix_connected}, {"unix_not_accepted", unix_not_accepted},
+static void renamed_after_bind(const char *name) {
+  int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+  struct sockaddr_un a = {.sun_family = AF_UNIX};
+  strcpy(a.sun_path, name);
+  CHECK(bind(listener, (struct sockaddr *)&a, sizeof a) == 0 && listen(listener, 5) == 0);
+  CHECK(rename(name, "socket") == 0);
+  checkpoint_here();
+  int client = connected_to("socket"), server = accept(listener, NULL, NULL);
+  CHECK(server >= 0 && write(client, "x", 1) == 1 && read(server, text, 1) == 1);
+  CHECK(access(name, F_OK) != 0);
+}
+static void unix_renamed(void) {
+  char path[100];
+  CHECK(getcwd(path, 80) != NULL);
+  renamed_after_bind(strcat(path, "/early"));
+}
+static void unix_renamed_relative(void) { renamed_after_bind("early"); }
+
+typedef struct {
+  int *fd, level, option, value;
+} Option;
+static void socket_options(void) {
+  static int datagram, datagram6, listener, client, server;
+  datagram = socket(AF_INET, SOCK_DGRAM, 0);
+  datagram6 = socket(AF_INET6, SOCK_DGRAM, 0);
+  listener = socket(AF_INET, SOCK_STREAM, 0);
+  client = socket(AF_INET, SOCK_STREAM, 0);
+  struct sockaddr_in a = bound(listener);
+  CHECK(listen(listener, 5) == 0 && connect(client, (struct sockaddr *)&a, sizeof a) == 0);
+  CHECK((server = accept(listener, NULL, NULL)) >= 0);
+  Option all[] = {{&datagram, SOL_SOCKET, SO_TIMESTAMP, 1},
+                  {&datagram, IPPROTO_IP, IP_RECVTTL, 1},
+                  {&datagram, IPPROTO_IP, IP_RECVERR, 1},
+                  {&datagram, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO},
+                  {&datagram, IPPROTO_IP, IP_MULTICAST_TTL, 3},
+                  {&datagram, IPPROTO_IP, IP_MULTICAST_LOOP, 0},
+                  {&datagram6, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 9},
+                  {&datagram6, IPPROTO_IPV6, IPV6_RECVTCLASS, 1},
+                  {&client, IPPROTO_TCP, TCP_USER_TIMEOUT, 12345},
+                  {&client, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 16384},
+                  {&client, IPPROTO_TCP, TCP_SYNCNT, 3},
+                  {&listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, 7},
+                  {&listener, IPPROTO_TCP, TCP_FASTOPEN, 16},
+                  {&listener, IPPROTO_TCP, TCP_USER_TIMEOUT, 999}};
+  const int count = (int)(sizeof all / sizeof *all);
+  for (int i = 0; i < count; i++)
+    NEED(*all[i].fd >= 0 &&
+         setsockopt(*all[i].fd, all[i].level, all[i].option, &all[i].value, sizeof(int)) == 0);
+  NEED(setsockopt(client, IPPROTO_TCP, TCP_CONGESTION, "reno", 4) == 0);
+  checkpoint_here();
+  for (int i = 0; i < count; i++) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    if (getsockopt(*all[i].fd, all[i].level, all[i].option, &value, &size) != 0 ||
+        value != all[i].value)
+      fail("option %d of level %d is %d instead of %d", all[i].option, all[i].level, value,
+           all[i].value);
+  }
+  char name[16] = "";
+  socklen_t size = sizeof name;
+  CHECK(getsockopt(client, IPPROTO_TCP, TCP_CONGESTION, name, &size) == 0 &&
+        strcmp(name, "reno") == 0);
+}
+static int is_member(int fd, const char *group) {
+  struct group_filter filter = {.gf_interface = if_nametoindex("lo"), .gf_numsrc = 1};
+  struct sockaddr_in *a = (struct sockaddr_in *)&filter.gf_group;
+  a->sin_family = AF_INET;
+  inet_pton(AF_INET, group, &a->sin_addr);
+  socklen_t size = sizeof filter;
+  return getsockopt(fd, IPPROTO_IP, MCAST_MSFILTER, &filter, &size) == 0 ? (int)filter.gf_numsrc
+                                                                         : -1;
+}
+static void multicast(void) {
+  int fd = socket(AF_INET, SOCK_DGRAM, 0);
+  bound(fd);
+  struct ip_mreqn any = {.imr_ifindex = (int)if_nametoindex("lo")};
+  inet_pton(AF_INET, "239.3.2.1", &any.imr_multiaddr);
+  NEED(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &any, sizeof any) == 0);
+  struct ip_mreq_source one = {.imr_interface = {htonl(INADDR_LOOPBACK)}};
+  inet_pton(AF_INET, "239.3.2.2", &one.imr_multiaddr);
+  inet_pton(AF_INET, "127.0.0.9", &one.imr_sourceaddr);
+  NEED(setsockopt(fd, IPPROTO_IP, IP_ADD_SOURCE_MEMBERSHIP, &one, sizeof one) == 0);
+  checkpoint_here();
+  CHECK(is_member(fd, "239.3.2.1") == 0 && is_member(fd, "239.3.2.2") == 1 &&
+        is_member(fd, "239.3.2.3") == -1);
+}
+static void peer_credentials(void) {
+  int listener = listener_at("socket");
+  pid_t child = fork();
+  if (child == 0) {
+    connected_to("socket");
+    pause();
+  }
+  int server = accept(listener, NULL, NULL);
+  checkpoint_here();
+  struct ucred peer;
+  socklen_t size = sizeof peer;
+  CHECK(getsockopt(server, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == getuid());
+  CHECK(peer.pid == child);
+}
+FEATURES({"unix_pair", unix_pair}, {"unix_datagram_pair", unix_datagram_pair},
+         {"unix_packet_pair", unix_packet_pair}, {"unix_listener", unix_listener},
+         {"unix_connected", unix_connected}, {"unix_not_accepted", unix_not_accepted},
          {"pipe_in_flight", pipe_in_flight}, {"write_end_in_flight", write_end_in_flight},
-         {"file_in_flight", file_in_flight}, {"abstract_listener", abstract_listener}, {"netlink", netlink},
-         {"packet", packet}, {"vsock", vsock}, {"tcp_listener", tcp_listener}, {"udp", udp}, {"raw", raw})
+         {"file_in_flight", file_in_flight}, {"abstract_listener", abstract_listener},
+         {"netlink", netlink}, {"packet", packet}, {"vsock", vsock}, {"tcp_listener", tcp_listener},
+         {"udp", udp}, {"raw", raw}, {"unix_renamed", unix_renamed},
+         {"unix_renamed_relative", unix_renamed_relative}, {"socket_options", socket_options},
+         {"multicast", multicast}, {"peer_credentials", peer_credentials})

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/result.h"
+#include "storage/write/image_writer.h"
+
+namespace ckpt::tools {
+
+// Writes the contents of a file into a stream of the image. Returns what the manifest says about
+// the file, without its path (ImageManifest::StoredFile).
+Result<nlohmann::json> save_contents(storage::ImageWriter &image, const std::string &stream,
+                                     int fd);
+
+}  // namespace ckpt::tools

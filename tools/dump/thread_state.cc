@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/thread_state.h"
+
+#include <linux/kcmp.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace ckpt::tools {
+namespace {
+
+// A kernel without kcmp(2) gives -1: unknown.
+bool differ(pid_t a, pid_t b, int what) { return ::syscall(SYS_kcmp, a, b, what, 0, 0) > 0; }
+
+bool namespaces_differ(pid_t pid, pid_t thread) {
+  for (const char *name : {"net", "mnt", "uts", "ipc", "cgroup"}) {
+    struct stat a {
+    }, b{};
+    if (::stat(fmt::format("/proc/{}/ns/{}", pid, name).c_str(), &a) == 0 &&
+        ::stat(fmt::format("/proc/{}/task/{}/ns/{}", pid, thread, name).c_str(), &b) == 0 &&
+        a.st_ino != b.st_ino)
+      return true;
+  }
+  return false;
+}
+
+std::string own_state(pid_t pid, pid_t thread) {
+  if (differ(pid, thread, KCMP_FILES)) return "descriptors of its own (unshare(CLONE_FILES))";
+  if (differ(pid, thread, KCMP_FS))
+    return "a working folder, root folder or umask of its own (unshare(CLONE_FS))";
+  if (namespaces_differ(pid, thread)) return "a namespace of its own (unshare, setns)";
+  return {};
+}
+
+}  // namespace
+
+void check_thread_state(const Target &target, Reasons &reasons) {
+  for (const Process &p : target.processes)
+    for (pid_t thread : threads_of(p.pid))
+      if (std::string state = thread == p.pid ? "" : own_state(p.pid, thread); !state.empty()) {
+        reasons.push_back(fmt::format(
+            "{}: thread {} ({}) has {}, which CRIU cannot checkpoint: let a process do this work "
+            "instead, or end the thread first",
+            name_of(p), thread, thread_name(p.pid, thread), state));
+        break;
+      }
+}
+
+}  // namespace ckpt::tools

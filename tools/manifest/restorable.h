@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of rules under which a restore of an image fails, as far as they can be known by
+// reading: the manifest, CRIU's files, and the files of the machine. No trial is needed.
+//
+//   ckpt-dump           all rules, while the program is stopped, before it is ended
+//   ckpt-restore        all rules, before anything is started
+//   ckpt-image verify   those that need only the image
+//
+// What no reading can tell is in LIMITS.md ("Known only at the restore").
+#pragma once
+
+#include "tools/criu/criu_files.h"
+#include "tools/manifest/file_checks.h"
+#include "tools/manifest/image_manifest.h"
+
+namespace ckpt::tools {
+
+struct RestorableImage {
+  const ImageManifest &manifest;
+  const CriuFiles &criu;
+  std::string prefix;  // what the program's paths begin with here (prefix_of_files)
+  GrownFiles grown = GrownFiles::Refuse;
+};
+
+struct RestoreRule {
+  const char *what;    // as LIMITS.md and the tests name it
+  bool needs_machine;  // looks at files of this machine
+  void (*check)(const RestorableImage &image, Reasons &reasons);
+};
+std::span<const RestoreRule> restore_rules();
+
+void check_image(const RestorableImage &image, Reasons &reasons);  // without the machine
+void check_image_and_machine(const RestorableImage &image, Reasons &reasons);  // all rules
+
+// All rules, for a dump: a program must not be ended if its image could not be restored. The
+// program must be stopped, because it changes its files.
+Result<> check_restorable(const nlohmann::json &manifest, const CriuFiles &criu,
+                          const std::string &prefix);
+
+}  // namespace ckpt::tools
