@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/lifecycle/streams.h"
@@ -136,7 +137,7 @@ CUresult entry_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute at
 
 CUresult entry_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
                                      void *value) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   CUresult e = REAL(cuMemPoolGetAttribute)(handle, attribute, value);
   PoolPointer pool = e == CUDA_SUCCESS ? pools().find_pool(handle) : nullptr;
   if (pool) pools().add_to_attribute(*pool, attribute, value);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/blockers.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
@@ -116,7 +117,7 @@ CUresult entry_cuMemAddressFree(CUdeviceptr at, size_t bytes) {
 }
 
 CUresult entry_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   u64 at = reinterpret_cast<u64>(address);
   if (memory().find(at) || pools().find(at)) return CUDA_ERROR_INVALID_VALUE;
   if (out != nullptr && program_memory().retain(at, *out)) return CUDA_SUCCESS;
@@ -125,7 +126,7 @@ CUresult entry_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, vo
 
 CUresult entry_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
                                                       CUmemGenericAllocationHandle handle) {
-  PASS_OR_RETURN(pass);
+  HOLD_OR_RETURN(held);
   return with_real(handle, [&](Physical physical) {
     return REAL(cuMemGetAllocationPropertiesFromHandle)(prop, physical);
   });
