@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 
+#include "common/base/test_points.h"
+
 namespace ckpt {
 namespace {
 
@@ -216,8 +218,11 @@ Result<> send_message(int socket, u16 type, ByteView body, std::span<const int> 
   if (body.size() > kMaxMessageBytes || fds.size() > kMaxMessageFds)
     return fail("message of {} bytes and {} descriptors is too large", body.size(), fds.size());
   FrameHeader h{static_cast<u32>(body.size()), type, static_cast<u16>(fds.size())};
+  test_point_before_sending(type);
   CKPT_CHECK(send_parts(socket, view(&h, sizeof h), fds));
-  return send_parts(socket, body, {});
+  CKPT_CHECK(send_parts(socket, body, {}));
+  test_point_after_sending(type);
+  return {};
 }
 
 Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
@@ -239,6 +244,7 @@ Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
   }
   if (m.fds.size() != h.fds)
     return fail("a message came with {} descriptors instead of {}", m.fds.size(), h.fds);
+  test_point_after_receiving(h.type);
   return m;
 }
 

@@ -97,10 +97,12 @@ void Keeper::accept_client() {
   clients_.push_back({std::move(*fd), peer});
 }
 
+// However the connection of a dump ends, the dump is over: by a hang-up, by a request of which only
+// a part arrives, or because the tool was killed before its answer.
 bool Keeper::serve(Client &client) {
   Result<std::optional<Message>> m = receive_message(client.fd.get(), kMaxRequestBytes);
-  if (m && *m) return answer(client, **m);
   if (!m) log::debug("closed a connection to the session's socket: {}", m.error().what);
+  if (m && *m && answer(client, **m)) return true;
   if (client.dumping) dump_disconnected();
   return false;
 }
@@ -135,7 +137,7 @@ Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
   (void)reply(client.fd.get(),
               fail("this version of ckpt (protocol {}) does not support request {}",
                    protocol::kVersion, message.type));
-  return Answer::Close;
+  return client.dumping ? Answer::Sent : Answer::Close;
 }
 
 Result<Keeper::Answer> Keeper::adopt_proxy(Client &client, Message &message) {
