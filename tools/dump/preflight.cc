@@ -18,6 +18,7 @@
 #include "tools/dump/fabric.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
+#include "tools/proc/name_services.h"
 #include "tools/proc/process_root.h"
 #include "tools/session/process_tree.h"
 
@@ -287,10 +288,12 @@ void check_unix_sockets(const Target &target, Closables &reasons) {
       // The agent closes its connection to the Manager when it detaches.
       bool to_manager = !name.empty() && name == environment_of(p.pid, managed::kSocketVariable);
       if (to_manager && target.has_agent(p.pid)) continue;
+      std::string remedy = remedy_for_name_service(name);
       reasons.push_back(
           {p.pid, fmt::format("{}: descriptor {} is a UNIX socket that is connected to {} outside "
-                              "of the program: close it first",
-                              name_of(p), d.fd, name.empty() ? "another process" : name)});
+                              "of the program: {}",
+                              name_of(p), d.fd, name.empty() ? "another process" : name,
+                              remedy.empty() ? "close it first" : remedy)});
     }
 }
 
