@@ -22,6 +22,7 @@
 #include "tools/run/audit.h"
 #include "tools/run/guest.h"
 #include "tools/run/managed.h"
+#include "tools/run/same_program.h"
 #include "tools/session/batch.h"
 #include "tools/session/batch_names.h"
 #include "tools/session/early_warnings.h"
@@ -132,10 +133,17 @@ Failure restore_instead(const Options &o, const std::vector<std::string> &which)
 Result<std::optional<int>> continue_job(const Options &o) {
   CKPT_TRY(JobFolder folder, JobFolder::create(o.job.folder));
   CKPT_TRY(JobStart start, how_to_start(folder, o.job.member));
-  if (start == JobStart::Program) return std::nullopt;
-  if (start == JobStart::Restore)
+  std::string noted = command_file(folder, o.job.member);
+  if (start == JobStart::Program) {
+    CKPT_CHECK(note_command(noted, o.program));
+    return std::nullopt;
+  }
+  if (start == JobStart::Restore) {
+    std::string image = folder.image(folder.complete().front(), o.job.member);
+    CKPT_CHECK(check_same_command({o.job.folder, "--job", noted, image}, o.program));
     return restore_instead(o, {"--job", without_batch_names(o.job.folder), "--member", o.job.member,
                                "--wait", kWaitForOthers});
+  }
   log::info("{} had finished before the job's last checkpoint", o.job.member);
   return 0;
 }
@@ -148,7 +156,14 @@ Result<int> run_program(const Options &options) {
   }
   if (!options.image.empty()) {
     CKPT_TRY(job, BatchJob::open(options.image, options.batch));
-    if (!job->series().images().empty()) return restore_instead(options, {job->series().folder()});
+    const std::string &folder = job->series().folder();
+    std::vector<std::string> images = job->series().images();
+    if (!images.empty()) {
+      CKPT_CHECK(check_same_command({folder, "--image", folder + "/command", images.front()},
+                                    options.program));
+      return restore_instead(options, {folder});
+    }
+    CKPT_CHECK(note_command(folder + "/command", options.program));
   }
   if (options.goes_on) {
     CKPT_TRY(std::optional<int> code, continue_job(options));
