@@ -49,7 +49,7 @@ TOOLS = {
     "CopyAhead": ("copy-ahead", "agent"), "Quiesce": ("dump", "agent"), "WaitsWanted": ("dump", "agent"),
     "Increment": ("dump", "agent"), "ContentsReadable": ("dump", "agent"), "Save": ("dump", "agent"),
     "Detach": ("dump", "agent"), "DumpDone": ("stop", "keeper"), "ImageWritten": ("dump", "keeper"),
-    "LossWanted": ("dump", "agent"), "Suspend": ("suspend", "agent"), "RequirementsWanted": ("resume", "agent"),
+    "LossWanted": ("dump", "agent"), "FilesWanted": ("files", "keeper"), "Suspend": ("suspend", "agent"), "RequirementsWanted": ("resume", "agent"),
     "DevicesChosen": ("resume", "keeper"), "DeviceMap": ("resume", "agent"), "Wake": ("resume", "agent"),
     "Attach": ("restore", "agent"), "CompileWanted": ("restore", "agent"), "Load": ("restore", "agent"),
     "LoadEnd": ("restore", "agent"), "Resume": ("restore", "agent"), "DevicesWanted": ("ps", "agent"),
@@ -85,7 +85,10 @@ class Step:
             tool(self.ckpt, "ckpt-dump", pid, "--suspend").communicate(timeout=120)
             return "ckpt-restore", "--resume", "--device", self.subject.ocl.device("basic"), pid
         dump = "ckpt-dump", pid, "-o", "image", "--leave-running"
-        return {"ps": ("ckpt-ps",), "suspend": ("ckpt-dump", pid, "--suspend"), "stop": dump[:-1],
+        if self.what == "files":
+            for folder in self.ckpt.runtime.glob("*/program"):
+                folder.unlink()
+        return {"ps": ("ckpt-ps",), "files": ("ckpt-ps",), "suspend": ("ckpt-dump", pid, "--suspend"), "stop": dump[:-1],
                 "copy-ahead": (*dump, "--copy-ahead=1")}.get(self.what, dump)
 
     def start(self, points, of_program):
@@ -154,7 +157,7 @@ def test_who_is_to_answer_a_tool_is_killed(subject, ckpt, name):  # noqa: F811
         assert subject.outcome(step.job) == "right" or code != 0
     assert step.what == "restore" or step.job.wait() == -signal.SIGKILL
     # What ckpt-ps and the last steps of a dump ask is not needed for what they do.
-    assert code != 0 or step.what in ("ps", "stop") or name == "ImageWritten"
+    assert code != 0 or step.what in ("ps", "files", "stop") or name == "ImageWritten"
     wait_for(lambda: not below(1, "ocl-objects"), "the end of the program")
     clean(ckpt)
 

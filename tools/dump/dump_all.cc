@@ -17,6 +17,7 @@
 
 #include "common/base/json_fields.h"
 #include "common/base/json_text.h"
+#include "common/base/printable.h"
 #include "common/base/units.h"
 #include "storage/io/partial_folder.h"
 #include "tools/device/apis.h"
@@ -128,7 +129,8 @@ class DumpAll {
 
   static std::string why(const Job &job, int status) {
     json report = report_of(job);
-    if (std::string what = field(json_member(report, "error"), "what"); !what.empty()) return what;
+    if (std::string what = json_string(json_member(report, "error"), "what"); !what.empty())
+      return what;
     return WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
                              : fmt::format("killed by signal {}", WTERMSIG(status));
   }
@@ -144,7 +146,7 @@ class DumpAll {
 
   void failed(const Job &job, const std::string &reason) {
     failed_++;
-    say(fmt::format("FAILED   {}  {}", name_of(job), reason));
+    say(fmt::format("FAILED   {}  {}", name_of(job), printable_lines(reason)));
     list_.push_back(describe(job, {}, reason));
   }
 

@@ -140,6 +140,7 @@ void Restore::show_program() {
 // namespace.
 Result<> Restore::restore_host_side() {
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
+  keeper_.on_renewal([alias = alias_.get()] { alias->renew(); });
   if (plan_.rights.by_helper()) return try_criu(true);
   if (!pids_taken(plan_.manifest) && !terminals_taken(plan_.manifest)) {
     Result<> done = try_criu(false);

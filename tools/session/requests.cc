@@ -132,6 +132,7 @@ Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
     case Type::ChosenWanted: return tell_devices(client, message);
     case Type::CheckpointWanted: return start_checkpoint(client, message);
     case Type::Restored: return accept_restored(client, message);
+    case Type::FilesWanted: files_.write_missing(); return Answer::Ok;
     default: break;
   }
   (void)reply(client.fd.get(),
