@@ -286,6 +286,9 @@ std::set<pid_t> Restore::stopped_before() const {
 
 Result<> Restore::hand_to_keeper() {
   restore_affinities(root_, plan_.manifest);
+  // The signal is ignored where it is not wanted.
+  if (streams_->return_window_size())
+    for (const Process &p : ProcessTable::read().tree(root_)) ::kill(p.pid, SIGWINCH);
   // ckpt-helper's stem continues no process. It checks the program after this acknowledgement, and
   // must not find it stopped.
   if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());
