@@ -608,3 +608,19 @@ def test_suspended_and_resumed_on_another_implementation(ocl):
     assert len(proxies()) == 1
     ocl.go()
     finished(job)
+
+
+def test_without_devices_where_there_is_none(ocl):
+    """The program goes on, and each call says that it has lost its device."""
+    job = ocl.start("objects")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    nowhere = {"OCL_ICD_VENDORS": "/nonexistent/"}
+    refused = ocl.ckpt.restore("image", env=nowhere)
+    assert refused.wait() == 1 and "which this machine does not have" in refused.error_text, refused.error_text
+    copy = ocl.ckpt.restore("image", "--continue-without-devices", env=nowhere)
+    ocl.go()
+    assert copy.wait() not in (0, 1) or "OpenCL error" in copy.text + copy.error_text
+    assert "the program continues without them" in copy.error_text, copy.error_text
+    assert "-2" in copy.text + copy.error_text, copy.text  # CL_DEVICE_NOT_AVAILABLE
