@@ -128,6 +128,7 @@ std::string names_of(u64 capabilities) {
                               Name{CAP_SYS_ADMIN, "CAP_SYS_ADMIN"},
                               Name{CAP_SYS_CHROOT, "CAP_SYS_CHROOT"},
                               Name{CAP_NET_ADMIN, "CAP_NET_ADMIN"},
+                              Name{CAP_SYS_TIME, "CAP_SYS_TIME"},
                               Name{CAP_SETPCAP, "CAP_SETPCAP"},
                               Name{CAP_SETUID, "CAP_SETUID"},
                               Name{CAP_SETGID, "CAP_SETGID"}};

@@ -19,11 +19,30 @@ using Way = CriuRights::Way;
 constexpr u64 kRootNeeds =
     helper::bit(CAP_CHECKPOINT_RESTORE) | helper::bit(CAP_SYS_PTRACE) | helper::bit(CAP_SYS_ADMIN);
 
-void check_root(Reasons &reasons) {
-  if (u64 missing = kRootNeeds & ~helper::own_capabilities())
+// In a restore also to try the kernel out with a network interface, and to set the clocks.
+constexpr u64 kRootRestores =
+    kRootNeeds | helper::bit(CAP_NET_ADMIN) | helper::bit(CAP_SYS_TIME);
+
+void check_root(u64 needed, Reasons &reasons) {
+  if (u64 missing = needed & ~helper::own_capabilities())
     reasons.push_back(fmt::format(
-        "root lacks {} here: give it to this container, or run this command outside of it",
-        helper::names_of(missing)));
+        "root lacks {} here: start the container with {}, or run this command outside of it",
+        helper::names_of(missing), kContainerOptions));
+}
+
+// A process under a filter must not suspend that of another one, which CRIU has to do
+// (ptrace(2), PTRACE_O_SUSPEND_SECCOMP).
+void check_seccomp(const Target &target, Reasons &reasons) {
+  auto is_filtered = [](pid_t pid) {
+    Result<helper::Status> s = helper::read_status(pid);
+    return s && s->seccomp;
+  };
+  auto of_program = [&](const Process &p) { return is_filtered(p.pid); };
+  if (is_filtered(::getpid()) && std::ranges::any_of(target.processes, of_program))
+    reasons.push_back(fmt::format(
+        "CRIU cannot suspend the program's seccomp filter, because this command runs under one, too: "
+        "start the container with {}, or run this command outside of it",
+        kContainerOptions));
 }
 
 bool helper_listens() { return connect_unix(helper_socket()).has_value(); }
@@ -95,7 +114,8 @@ CriuRights rights_to_dump(const Target &target, Reasons &reasons) {
   if (owner) rights.user = *owner;
   if (::geteuid() == 0) {
     if (user_served(target)) rights.way = Way::ForUser;
-    check_root(reasons);
+    check_root(kRootNeeds, reasons);
+    check_seccomp(target, reasons);
     return rights;
   }
   rights.way = way_of_user(!target.own_pid_namespace, reasons);
@@ -112,7 +132,7 @@ CriuRights rights_to_restore(const ImageManifest &m, bool new_namespace, Reasons
   if (m.owner) rights.user = *m.owner;
   if (::geteuid() == 0) {
     if (m.owner && m.owner->uid != 0) rights.way = Way::ForUser;
-    check_root(reasons);
+    check_root(kRootRestores, reasons);
     return rights;
   }
   rights.way = way_of_user(!new_namespace, reasons);
@@ -122,6 +142,11 @@ CriuRights rights_to_restore(const ImageManifest &m, bool new_namespace, Reasons
         "the image does not name you as the only user of the program: run this as root");
   if (m.owner && m.owner->uid == ::geteuid()) check_groups(*m.owner, reasons);
   return rights;
+}
+
+void check_root_can_restore(Reasons &reasons) {
+  constexpr u64 kOnlyThen = kRootRestores & ~kRootNeeds;
+  if (::geteuid() == 0) check_root(kOnlyThen, reasons);
 }
 
 std::string helper_socket() {

@@ -25,6 +25,11 @@
 
 namespace ckpt::tools {
 
+// The rights of a container in which CRIU works, as options of podman and docker.
+inline constexpr const char *kContainerOptions =
+    "--cap-add=CHECKPOINT_RESTORE --cap-add=SYS_PTRACE --cap-add=SYS_ADMIN --cap-add=NET_ADMIN "
+    "--cap-add=SYS_TIME --security-opt=seccomp=unconfined";
+
 struct CriuRights {
   enum class Way { Root, Own, Helper, ForUser };
   Way way = Way::Root;
@@ -37,6 +42,8 @@ struct CriuRights {
 
 // What is missing goes to `reasons`.
 CriuRights rights_to_dump(const Target &target, Reasons &reasons);
+// For a dump that ends the program: what root lacks for a restore here.
+void check_root_can_restore(Reasons &reasons);
 // `new_namespace`: a PID that the program needs is in use.
 CriuRights rights_to_restore(const ImageManifest &m, bool new_namespace, Reasons &reasons);
 

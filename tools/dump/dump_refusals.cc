@@ -24,6 +24,7 @@ Result<> Dump::preflight() {
   check_main_threads(target_, reasons);
   CKPT_CHECK(refuse_if(reasons));
   rights_ = rights_to_dump(target_, reasons);
+  if (!options_.leave_running) check_root_can_restore(reasons);
   if (Result<Criu> criu = find_criu()) {
     criu_ = *criu;
     check_container(target_, criu_, reasons);

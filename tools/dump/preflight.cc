@@ -205,7 +205,8 @@ void check_processes(const Target &target, Reasons &reasons) {
                       name_of(p)));
     if (is_own_helper(p.pid))
       reasons.push_back(fmt::format(
-          "{} is a ckpt tool inside of the program: checkpoint that tool's program instead",
+          "{} is a ckpt tool inside of the program: checkpoint that tool's program instead; a program "
+          "that checkpoints itself calls ckpt_checkpoint(), see ckpt(3)",
           name_of(p)));
   }
   if (Result<Process> keeper = read_process(target.keeper); keeper && keeper->state == 'T')
@@ -237,8 +238,8 @@ void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   if (!shares_root(target.viewer))
     reasons.push_back(
         "the program runs in a container that has its own root folder, and CRIU would be loaded "
-        "from there with the rights of ckpt-dump: run ckpt-dump in the container (--suspend works "
-        "from here)");
+        "from there with the rights of ckpt-dump: run ckpt-dump in the container, which needs the "
+        "rights that docs/PROCESSES.md lists (--suspend works from here)");
   else if (!same)
     reasons.push_back(
         fmt::format("CRIU ({}) must run in the program's mount namespace, but is not visible "
