@@ -24,6 +24,12 @@ void Phases::end() {
 
 double Phases::seconds_since(Clock::time_point t) const { return seconds(Clock::now() - t); }
 
+double Phases::total_seconds() const {
+  if (all_.empty()) return 0;
+  Clock::time_point stop = all_.back().stop;
+  return seconds((stop == Clock::time_point{} ? Clock::now() : stop) - all_.front().start);
+}
+
 nlohmann::json Phases::json() const {
   nlohmann::json list = nlohmann::json::array();
   for (const Phase &p : all_) {

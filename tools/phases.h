@@ -18,6 +18,8 @@ class Phases {
   void begin(const std::string &name);
   void end();
   double seconds_since(Clock::time_point t) const;
+  // From the start of the first step to the end of the last one.
+  double total_seconds() const;
   // [{"name", "start", "seconds"}…], in seconds; "start" counts from the start of the first step.
   nlohmann::json json() const;
 

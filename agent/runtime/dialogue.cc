@@ -30,7 +30,8 @@ constexpr const char *state_name(State state) {
   return "?";
 }
 
-// A tool that looks and then keeps the connection must not keep the Manager waiting for the program.
+// A tool that looks and then keeps the connection must not keep the Manager waiting for the
+// program.
 constexpr std::chrono::milliseconds kLookTimeout{2000};
 
 // Or a hang-up.
@@ -76,7 +77,8 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Load, "Load", State::Attached, &Dialogue::load},
     {Type::Resume, "Resume", State::Loaded, &Dialogue::resume},
     {Type::Suspend, "Suspend", State::Quiesced, &Dialogue::suspend},
-    {Type::RequirementsWanted, "RequirementsWanted", State::Suspended, &Dialogue::requirements, true},
+    {Type::RequirementsWanted, "RequirementsWanted", State::Suspended, &Dialogue::requirements,
+     true},
     {Type::DeviceMap, "DeviceMap", {}, &Dialogue::device_map},
     {Type::Wake, "Wake", State::Suspended, &Dialogue::wake},
     {Type::CheckpointFailed, "CheckpointFailed", {}, &Dialogue::checkpoint_failed},

@@ -22,15 +22,14 @@ bool is_driver_file(std::string_view path) {
   return named || path.find(kPoclKernels) != path.npos;
 }
 
-bool is_cuda_driver_file(std::string_view path) {
-  return file_of(path).starts_with("libcuda.so");
-}
+bool is_cuda_driver_file(std::string_view path) { return file_of(path).starts_with("libcuda.so"); }
 
 // The wheel pocl-binary-distribution puts a driver beside the OpenCL loader in pyopencl's wheel,
 // which loads it in addition to those of OCL_ICD_VENDORS.
 std::string remedy_for_driver(std::string_view path) {
   if (is_cuda_driver_file(path))
-    return "start the program with ckpt-run --audit (a static or setuid executable cannot be caught)";
+    return "start the program with ckpt-run --audit (a static or setuid executable cannot be "
+           "caught)";
   if (path.find("/pyopencl") != path.npos || path.find("/pocl_binary") != path.npos)
     return "pip uninstall pocl-binary-distribution, and install the driver for the machine (apt "
            "install pocl-opencl-icd)";

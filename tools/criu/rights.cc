@@ -20,8 +20,7 @@ constexpr u64 kRootNeeds =
     helper::bit(CAP_CHECKPOINT_RESTORE) | helper::bit(CAP_SYS_PTRACE) | helper::bit(CAP_SYS_ADMIN);
 
 // In a restore also to try the kernel out with a network interface, and to set the clocks.
-constexpr u64 kRootRestores =
-    kRootNeeds | helper::bit(CAP_NET_ADMIN) | helper::bit(CAP_SYS_TIME);
+constexpr u64 kRootRestores = kRootNeeds | helper::bit(CAP_NET_ADMIN) | helper::bit(CAP_SYS_TIME);
 
 void check_root(u64 needed, Reasons &reasons) {
   if (u64 missing = needed & ~helper::own_capabilities())
@@ -39,10 +38,11 @@ void check_seccomp(const Target &target, Reasons &reasons) {
   };
   auto of_program = [&](const Process &p) { return is_filtered(p.pid); };
   if (is_filtered(::getpid()) && std::ranges::any_of(target.processes, of_program))
-    reasons.push_back(fmt::format(
-        "CRIU cannot suspend the program's seccomp filter, because this command runs under one, too: "
-        "start the container with {}, or run this command outside of it",
-        kContainerOptions));
+    reasons.push_back(
+        fmt::format("CRIU cannot suspend the program's seccomp filter, because this command runs "
+                    "under one, too: "
+                    "start the container with {}, or run this command outside of it",
+                    kContainerOptions));
 }
 
 bool helper_listens() { return connect_unix(helper_socket()).has_value(); }

@@ -204,10 +204,11 @@ void check_processes(const Target &target, Reasons &reasons) {
                       "read: it cannot be checkpointed",
                       name_of(p)));
     if (is_own_helper(p.pid))
-      reasons.push_back(fmt::format(
-          "{} is a ckpt tool inside of the program: checkpoint that tool's program instead; a program "
-          "that checkpoints itself calls ckpt_checkpoint(), see ckpt(3)",
-          name_of(p)));
+      reasons.push_back(
+          fmt::format("{} is a ckpt tool inside of the program: checkpoint that tool's program "
+                      "instead; a program "
+                      "that checkpoints itself calls ckpt_checkpoint(), see ckpt(3)",
+                      name_of(p)));
   }
   if (Result<Process> keeper = read_process(target.keeper); keeper && keeper->state == 'T')
     reasons.push_back(

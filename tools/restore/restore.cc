@@ -334,17 +334,13 @@ Result<> Restore::bring_back_devices() {
 }
 
 nlohmann::json Restore::report() const {
-  nlohmann::json phases = phases_.json();
-  double seconds = phases.empty() ? 0
-                                  : phases.back()["start"].get<double>() +
-                                        phases.back()["seconds"].get<double>();
   return {{"image", options_.image},
           {"pid", root_},
           {"processes", plan_.manifest.processes.size()},
           {"bytes", plan_.image->stats().raw_bytes},
           {"own_pid_namespace", new_namespace_},
-          {"seconds", seconds},
-          {"phases", phases}};
+          {"seconds", phases_.total_seconds()},
+          {"phases", phases_.json()}};
 }
 
 Result<> Restore::write_report() const {

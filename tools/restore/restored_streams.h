@@ -67,7 +67,7 @@ class RestoredStreams {
 
   UniqueFd terminal_;
   PseudoTerminal pty_;
-  UniqueFd real_terminal_;  // ours, which the pseudo-terminal imitates
+  UniqueFd real_terminal_;       // ours, which the pseudo-terminal imitates
   std::optional<winsize> size_;  // of our terminal
   std::vector<UniqueFd> given_;
   std::vector<std::pair<int, u64>> pipes_;

@@ -91,8 +91,7 @@ std::string why_to_audit(const std::vector<std::string> &program,
   FileText executable(path, kMaxExecutable);
   std::string why = executable.is_elf() ? named_in(executable.text(), path)
                                         : named_in_script(executable.text(), path);
-  if (why.empty() && executable.is_elf())
-    why = other_driver_of(path, environment);
+  if (why.empty() && executable.is_elf()) why = other_driver_of(path, environment);
   for (size_t i = 1; i < program.size() && why.empty(); i++) {
     why = named_in_script(program[i], "an argument");
     FileText file(program[i], kMaxScript);

@@ -38,8 +38,9 @@ class DynamicFile {
   explicit DynamicFile(const std::string &path)
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
     Elf64_Ehdr head{};
-    if (!fd_ || !read_object(fd_.get(), head, 0) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr))
+    if (!fd_ || !read_object(fd_.get(), head, 0) ||
+        std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+        head.e_phentsize != sizeof(Elf64_Phdr))
       return;
     for (u64 i = 0; i < head.e_phnum; i++) {
       Elf64_Phdr p{};

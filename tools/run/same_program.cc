@@ -30,7 +30,8 @@ std::string described(const std::vector<std::string> &command) {
   std::error_code ec;
   std::string program = find_program(command.front());
   std::filesystem::path absolute = std::filesystem::canonical(program, ec);
-  return json_text(json{{"program", ec ? program : absolute.string()}, {"command", command}}) + "\n";
+  return json_text(json{{"program", ec ? program : absolute.string()}, {"command", command}}) +
+         "\n";
 }
 
 void warn_if_another(const std::string &image, const std::vector<std::string> &command) {
@@ -57,11 +58,10 @@ Result<> check_same_command(const Continued &what, const std::vector<std::string
   std::string theirs = one_line(json_strings(json_list(held, "command")));
   std::string program = json_string(held, "program");
   return fail_with_hint(
-      theirs == one_line(command)
-          ? fmt::format("{} holds images of {}, and not of this {}", what.folder, program,
-                        command.front())
-          : fmt::format("{} holds images of {}, and not of {}", what.folder, theirs,
-                        one_line(command)),
+      theirs == one_line(command) ? fmt::format("{} holds images of {}, and not of this {}",
+                                                what.folder, program, command.front())
+                                  : fmt::format("{} holds images of {}, and not of {}", what.folder,
+                                                theirs, one_line(command)),
       fmt::format("name another folder with {}, or remove this one to start from the beginning",
                   what.option));
 }

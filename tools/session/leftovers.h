@@ -13,8 +13,8 @@
 namespace ckpt::tools {
 
 // The owner of a folder holds locks (flock(2)) on the folder and on this file in it. The kernel
-// releases them with the process. systemd-tmpfiles(8) leaves a folder alone that is locked; tools of
-// earlier versions look at the file.
+// releases them with the process. systemd-tmpfiles(8) leaves a folder alone that is locked; tools
+// of earlier versions look at the file.
 inline constexpr const char *kLockFile = "lock";
 struct FolderLock {
   UniqueFd folder, file;

@@ -132,7 +132,8 @@ Failure without_keeper(const Process &p) {
                           "run this as that user, or as root");
   if (!environment_of(p.pid, protocol::kSessionVariable).empty())
     return fail_with_hint(
-        fmt::format("process {} was started under ckpt-run or ckpt-restore, which has ended", p.pid),
+        fmt::format("process {} was started under ckpt-run or ckpt-restore, which has ended",
+                    p.pid),
         "it cannot be checkpointed any more; start the program again with ckpt-run");
   return fail_with_hint(
       fmt::format("process {} does not run under ckpt-run or ckpt-restore", p.pid),
