@@ -125,7 +125,7 @@ def tool_rows(fast):
         yield pytest.param("ocl", name, id=name, marks=[] if name in fast else [pytest.mark.full])
 
 
-@pytest.mark.parametrize("subject,name", tool_rows({"DumpBegin", "DumpDone", "Detach", "Wake"}), indirect=["subject"])
+@pytest.mark.parametrize("subject,name", tool_rows({"DumpBegin", "DumpDone", "Detach"}), indirect=["subject"])
 def test_a_tool_is_killed_before_it_is_answered(subject, ckpt, name):  # noqa: F811
     step = Step(subject, ckpt, name)
     points = {"CKPT_TEST_HOLD_AT": f"send-{step.number}", "CKPT_TEST_STOP_AT": f"sent-{step.number}"}
