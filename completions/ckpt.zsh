@@ -6,7 +6,7 @@
 _ckpt_programs() {
   local file pid
   local -a found
-  for file in {$CKPT_RUNTIME_DIR,$XDG_RUNTIME_DIR,/tmp}/ckpt-*/program(N); do
+  for file in {$CKPT_RUNTIME_DIR,/tmp,$XDG_RUNTIME_DIR}/ckpt-*/program(N); do
     pid=$(<$file) 2>/dev/null
     [[ -d /proc/$pid ]] && found+=("$pid:$(</proc/$pid/comm)")
   done

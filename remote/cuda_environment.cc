@@ -37,7 +37,7 @@ nlohmann::json cuda_environment() {
   // After a move to this node the program itself calls a driver, which may be the software device.
   std::string broker = folder_with("ckpt-softcuda-broker", {build / "softcuda", own_folder()});
   if (!broker.empty()) out["set"]["CKPT_SOFTCUDA_BROKER"] = broker + "/ckpt-softcuda-broker";
-  if (!audit.empty()) out["in_front"]["LD_AUDIT"] = audit + "/libckpt-cuda-audit.so";
+  if (!audit.empty()) out["audit"] = audit + "/libckpt-cuda-audit.so";
   return out;
 }
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/phases.h"
 
-#include <signal.h>
-
-#include <cstdlib>
-
 #include "common/base/log.h"
+#include "common/base/test_points.h"
 
 namespace ckpt::tools {
 namespace {
@@ -18,8 +15,7 @@ void Phases::begin(const std::string &name) {
   end();
   all_.push_back({name, Clock::now(), {}});
   log::info("{}", name);
-  if (const char *stop = std::getenv("CKPT_TEST_STOP_AT"); stop && name == stop) ::raise(SIGKILL);
-  if (const char *hold = std::getenv("CKPT_TEST_HOLD_AT"); hold && name == hold) ::raise(SIGSTOP);
+  test_point(name);
 }
 
 void Phases::end() {
@@ -27,6 +23,12 @@ void Phases::end() {
 }
 
 double Phases::seconds_since(Clock::time_point t) const { return seconds(Clock::now() - t); }
+
+double Phases::total_seconds() const {
+  if (all_.empty()) return 0;
+  Clock::time_point stop = all_.back().stop;
+  return seconds((stop == Clock::time_point{} ? Clock::now() : stop) - all_.front().start);
+}
 
 nlohmann::json Phases::json() const {
   nlohmann::json list = nlohmann::json::array();

@@ -14,12 +14,12 @@ class Phases {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Begins a step and ends the one before. With CKPT_TEST_STOP_AT=NAME the process kills itself
-  // here, with CKPT_TEST_HOLD_AT=NAME it stops itself, for the tests that kill a tool or another
-  // process at each step.
+  // Begins a step, which is also a test_point(), and ends the one before.
   void begin(const std::string &name);
   void end();
   double seconds_since(Clock::time_point t) const;
+  // From the start of the first step to the end of the last one.
+  double total_seconds() const;
   // [{"name", "start", "seconds"}…], in seconds; "start" counts from the start of the first step.
   nlohmann::json json() const;
 

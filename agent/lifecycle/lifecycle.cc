@@ -10,6 +10,7 @@
 #include "agent/transfer/loader.h"
 #include "agent/transfer/sink.h"
 #include "agent/transfer/store_io.h"
+#include "common/base/driver_files.h"
 #include "common/base/log.h"
 #include "common/base/reversed.h"
 
@@ -49,7 +50,8 @@ std::vector<std::string> Lifecycle::preflight() {
   auto answered = [this](std::string_view file) { return answered_for(file); };
   if (Result<std::vector<std::string>> drivers = mapped_drivers(answered))
     for (const std::string &path : *drivers)
-      reasons.push_back(fmt::format("the device driver {} is loaded in the program itself", path));
+      reasons.push_back(fmt::format("the device driver {} is loaded in the program itself: {}",
+                                    path, remedy_for_driver(path)));
   return reasons;
 }
 

@@ -11,23 +11,12 @@
 #include <cstdlib>
 
 #include "agent/ipc/proc_maps.h"
+#include "common/base/driver_files.h"
 
 namespace ckpt::agent {
 namespace {
 
 constexpr std::string_view kOurMemfds = "/memfd:ckpt-";
-
-// Compared with file names, because a program may be in a folder called pocl.
-constexpr std::array<std::string_view, 5> kDrivers = {"libpocl", "libRusticl", "liboclgrind",
-                                                      "libnvidia", "libcuda.so"};
-// Kernels that PoCL has compiled are libraries with other names.
-constexpr std::string_view kPoclKernels = "/pocl/kcache/";
-
-bool is_driver(std::string_view path) {
-  std::string_view file = path.substr(path.rfind('/') + 1);
-  bool named = std::ranges::any_of(kDrivers, [&](auto d) { return file.starts_with(d); });
-  return named || path.find(kPoclKernels) != path.npos;
-}
 
 using NameOf = int (*)(int, sockaddr *, socklen_t *);
 
@@ -70,7 +59,7 @@ Result<std::vector<std::string>> mapped_drivers(const AnswersFor &answered) {
   CKPT_TRY(std::vector<ProcMapping> maps, own_mappings());
   std::vector<std::string> drivers;
   for (const ProcMapping &m : maps)
-    if (is_driver(m.path) && std::ranges::find(drivers, m.path) == drivers.end() &&
+    if (is_driver_file(m.path) && std::ranges::find(drivers, m.path) == drivers.end() &&
         !answered(m.path))
       drivers.push_back(m.path);
   return drivers;

@@ -203,9 +203,7 @@ void Agent::serve_next_tool() {
   Result<Channel> tool = listener_.accept();
   if (tool) {
     busy_ = true;
-    if (source_) source_->pause();
     serve(std::move(*tool));
-    if (source_) source_->resume();
     busy_ = false;
     return;
   }
@@ -216,8 +214,17 @@ void Agent::serve_next_tool() {
 }
 
 void Agent::serve(Channel tool) {
+  bool paused = false;
+  converse(std::move(tool), [&] {
+    paused = true;
+    if (source_) source_->pause();
+  });
+  if (paused && source_) source_->resume();
+}
+
+void Agent::converse(Channel tool, std::function<void()> before_changes) {
   bool was_suspended = lifecycle.state() == protocol::State::Suspended;
-  Dialogue dialogue(lifecycle, tool, {listener_.fd()});
+  Dialogue dialogue(lifecycle, tool, {listener_.fd()}, std::move(before_changes));
   // If there is no memory for a request, the application continues as if the tool had hung up.
   Result<Dialogue::End> end = guarded([&]() -> Result<Dialogue::End> { return dialogue.run(); });
   if (end && *end == Dialogue::End::Detached) {

@@ -45,6 +45,7 @@ class Agent {
   bool wait_for_tool();
   void serve_next_tool();
   void serve(Channel tool);
+  void converse(Channel tool, std::function<void()> before_changes);
   void after_detach(OwnFd outcome_pipe);
   void arrive(const CheckpointOutcome &outcome);
   void lose_as_copy(const Error &why);

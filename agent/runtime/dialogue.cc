@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runtime/dialogue.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +31,16 @@ constexpr const char *state_name(State state) {
   return "?";
 }
 
+// A tool that looks and then keeps the connection must not keep the Manager waiting for the
+// program.
+constexpr std::chrono::milliseconds kLookTimeout{2000};
+
+// Or a hang-up.
+bool has_input(int fd, std::chrono::milliseconds timeout) {
+  pollfd p{fd, POLLIN, 0};
+  return ::poll(&p, 1, static_cast<int>(timeout.count())) > 0;
+}
+
 // Either side may abort a transfer. Messages that the other side has sent before arrive after it.
 bool is_left_over(Type type) {
   return type == Type::Region || type == Type::RegionSame || type == Type::SlotFull ||
@@ -44,15 +55,16 @@ struct Dialogue::Verb {
   const char *name;
   std::optional<State> in;
   void (Dialogue::*serve)(Incoming &);
+  bool looks = false;  // changes nothing, so that the program need not leave its Manager
 };
 
 const Dialogue::Verb Dialogue::kVerbs[] = {
-    {Type::Hello, "Hello", {}, &Dialogue::hello},
-    {Type::Preflight, "Preflight", State::Running, &Dialogue::preflight},
-    {Type::RemarksWanted, "RemarksWanted", State::Running, &Dialogue::remarks},
-    {Type::DevicesWanted, "DevicesWanted", State::Running, &Dialogue::devices},
-    {Type::LossWanted, "LossWanted", {}, &Dialogue::loss},
-    {Type::CallbacksWanted, "CallbacksWanted", State::Running, &Dialogue::callbacks},
+    {Type::Hello, "Hello", {}, &Dialogue::hello, true},
+    {Type::Preflight, "Preflight", State::Running, &Dialogue::preflight, true},
+    {Type::RemarksWanted, "RemarksWanted", State::Running, &Dialogue::remarks, true},
+    {Type::DevicesWanted, "DevicesWanted", State::Running, &Dialogue::devices, true},
+    {Type::LossWanted, "LossWanted", {}, &Dialogue::loss, true},
+    {Type::CallbacksWanted, "CallbacksWanted", State::Running, &Dialogue::callbacks, true},
     {Type::Prepare, "Prepare", State::Running, &Dialogue::prepare},
     {Type::CopyAhead, "CopyAhead", State::Running, &Dialogue::copy_ahead},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
@@ -68,7 +80,8 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Keep, "Keep", State::Quiesced, &Dialogue::keep},
     {Type::Lock, "Lock", State::Saved, &Dialogue::lock},
     {Type::Suspend, "Suspend", {}, &Dialogue::suspend},
-    {Type::RequirementsWanted, "RequirementsWanted", State::Suspended, &Dialogue::requirements},
+    {Type::RequirementsWanted, "RequirementsWanted", State::Suspended, &Dialogue::requirements,
+     true},
     {Type::DeviceMap, "DeviceMap", {}, &Dialogue::device_map},
     {Type::Wake, "Wake", State::Suspended, &Dialogue::wake},
     {Type::CheckpointFailed, "CheckpointFailed", {}, &Dialogue::checkpoint_failed},
@@ -76,6 +89,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
 
 Dialogue::End Dialogue::run() {
   while (!over_) {
+    if (!has_input(tool_.fd(), kLookTimeout)) begin_changes();
     Result<std::optional<Incoming>> request = tool_.receive();
     if (!request) log::warn("closing the connection of a tool: {}", request.error().what);
     if (!request || !*request) {
@@ -95,8 +109,13 @@ void Dialogue::serve(Incoming &request) {
                                              static_cast<u16>(request.type)),
                                  "it has version 1 of the protocol: use an older tool"));
   if (Result<> possible = check(*verb); !possible) return answer(possible);
+  if (!verb->looks) begin_changes();
   (this->*verb->serve)(request);
   lifecycle_.release_spent();
+}
+
+void Dialogue::begin_changes() {
+  if (!std::exchange(changes_, true) && before_changes_) before_changes_();
 }
 
 Result<> Dialogue::check(const Verb &verb) const {

@@ -5,6 +5,8 @@
 // changes nothing.
 #pragma once
 
+#include <functional>
+
 #include "agent/ipc/channel.h"
 #include "agent/lifecycle/lifecycle.h"
 
@@ -18,9 +20,14 @@ class Dialogue {
     Resumed,   // the devices work again; Resume is not answered yet
   };
 
-  // `our_fds`: descriptors of the agent that may still be open after Detach.
-  Dialogue(Lifecycle &lifecycle, Channel &tool, std::vector<int> our_fds)
-      : lifecycle_(lifecycle), tool_(tool), our_fds_(std::move(our_fds)) {}
+  // `our_fds`: descriptors of the agent that may still be open after Detach. `before_changes` is
+  // called once, before the first request that does more than to look at the program.
+  Dialogue(Lifecycle &lifecycle, Channel &tool, std::vector<int> our_fds,
+           std::function<void()> before_changes = {})
+      : lifecycle_(lifecycle),
+        tool_(tool),
+        our_fds_(std::move(our_fds)),
+        before_changes_(std::move(before_changes)) {}
 
   End run();
   OwnFd take_outcome_pipe() { return std::move(outcome_pipe_); }
@@ -30,6 +37,7 @@ class Dialogue {
   static const Verb kVerbs[];
 
   void serve(Incoming &request);
+  void begin_changes();
   Result<> check(const Verb &verb) const;
   void hello(Incoming &request);
   void preflight(Incoming &request);
@@ -65,6 +73,8 @@ class Dialogue {
   Lifecycle &lifecycle_;
   Channel &tool_;
   std::vector<int> our_fds_;
+  std::function<void()> before_changes_;
+  bool changes_ = false;
   OwnFd outcome_pipe_;
   StagingSink::Lineage lineage_;
   bool greeted_ = false;

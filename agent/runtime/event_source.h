@@ -22,8 +22,9 @@ class EventSource {
   virtual int timeout() = 0;
   // `readable`: the descriptor has input. Otherwise the timeout has passed.
   virtual void dispatch(bool readable) = 0;
-  // Called before and after the conversation with a tool, which may be a checkpoint. In between the
-  // source must hold no connection, because CRIU refuses a process that has one.
+  // Called in a conversation with a tool that does more than to look, which may be a checkpoint,
+  // and after it. In between the source must hold no connection, because CRIU refuses a process
+  // that has one.
   virtual void pause() = 0;
   virtual void resume() = 0;
   // In exit(), on the thread that calls it, possibly in a signal handler: must not wait for a lock.

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <ctime>
 
 #include "common/base/printable.h"
 
@@ -59,6 +60,15 @@ std::string_view level_name(Level level) {
   }
 }
 
+// For CKPT_LOG_FILE, which may have lines of many processes: "2026-11-27T18:09:46Z 4711 ".
+std::string when_and_who() {
+  std::time_t now = ::time(nullptr);
+  std::tm utc{};
+  char text[32] = "";
+  if (::gmtime_r(&now, &utc)) std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ ", &utc);
+  return fmt::format("{}{} ", text, ::getpid());
+}
+
 }  // namespace
 
 void set_name(const char *name) { g_name = name; }
@@ -74,9 +84,12 @@ void write(Level level, std::string_view text, std::string_view module) {
   int saved = errno;
   int file = open_file();
   int fd = file >= 0 ? file : STDERR_FILENO;
-  std::string line =
-      fmt::format("{}{}: {}{}{}{}\n", is_journal(fd) ? priority(level) : "", g_name, module,
-                  module.empty() ? "" : ": ", level_name(level), printable_lines(text));
+  std::string line = fmt::format("{}{}: {}{}{}{}\n",
+                                 file >= 0        ? when_and_who()
+                                 : is_journal(fd) ? priority(level)
+                                                  : "",
+                                 g_name, module, module.empty() ? "" : ": ", level_name(level),
+                                 printable_lines(text));
   // A log that cannot be written has no other place to report that.
   if (::write(fd, line.data(), line.size()) < 0) errno = 0;
   if (file >= 0) ::close(file);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/base/test_points.h"
 #include "common/ipc/message_reader.h"
 
 namespace ckpt {
@@ -169,14 +170,26 @@ Result<std::pair<UniqueFd, UniqueFd>> socket_pair() {
 
 Result<> send_message(int socket, u16 type, ByteView body, std::span<const int> fds) {
   CKPT_TRY(MessageHeader h, header_of(type, body, fds));
+  test_point_before_sending(type);
   CKPT_CHECK(send_parts(socket, view(&h, sizeof h), fds));
-  return send_parts(socket, body, {});
+  CKPT_CHECK(send_parts(socket, body, {}));
+  test_point_after_sending(type);
+  return {};
 }
 
 Result<> send_message_at_once(int socket, u16 type, ByteView body, std::span<const int> fds) {
   CKPT_TRY(MessageHeader h, header_of(type, body, fds));
+  test_point_before_sending(type);
   CKPT_CHECK(send_parts(socket, view(&h, sizeof h), fds, MSG_DONTWAIT));
-  return send_parts(socket, body, {}, MSG_DONTWAIT);
+  CKPT_CHECK(send_parts(socket, body, {}, MSG_DONTWAIT));
+  test_point_after_sending(type);
+  return {};
+}
+
+static Message received(MessageReader &reader) {
+  Message m = reader.take();
+  test_point_after_receiving(m.type);
+  return m;
 }
 
 Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
@@ -184,7 +197,7 @@ Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
   for (;;) {
     CKPT_TRY(bool more, reader.receive(socket, 0));
     if (!more) return std::nullopt;
-    if (reader.ready()) return reader.take();
+    if (reader.ready()) return received(reader);
   }
 }
 
@@ -199,7 +212,7 @@ Result<std::optional<Message>> receive_message(int socket, size_t max_bytes,
     if (::poll(&p, 1, static_cast<int>(std::min<i64>(left.count(), 60'000))) <= 0) continue;
     CKPT_TRY(bool more, reader.receive(socket, MSG_DONTWAIT));
     if (!more) return std::nullopt;
-    if (reader.ready()) return reader.take();
+    if (reader.ready()) return received(reader);
   }
 }
 

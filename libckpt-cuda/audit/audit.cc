@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libckpt-cuda-audit.so, named by LD_AUDIT: a program that opens NVIDIA's driver by its path gets
-// our library instead (rtld-audit(7), la_objsearch). Only our own library gets the driver. The
-// loader puts this file into every program under ckpt-run, into a link-map namespace of its own, so
-// it uses no C++ library and allocates nothing.
+// libckpt-cuda-audit.so, named by LD_AUDIT: a program that opens NVIDIA's driver by its path, or
+// finds another one before ours, gets our library instead (rtld-audit(7), la_objsearch). Only our
+// own library gets the driver. The loader puts this file into the program and into all that it
+// executes, into a link-map namespace of its own, so it uses no C++ library and allocates nothing.
+//
+// With an auditor, the loader decides on the size of the static TLS block before it loads the
+// program's libraries. What they need comes out of a reserve, and a library that does not fit makes
+// the program fail at its start ("cannot allocate memory in static TLS block"). Such a program is
+// executed again without the auditor.
+#include <elf.h>
+#include <fcntl.h>
 #include <link.h>
+#include <unistd.h>
 
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 
 namespace {
 
 constexpr const char *kLibraryVariable = "CKPT_CUDA_LIBRARY";
+constexpr const char *kAuditVariable = "LD_AUDIT=";
+constexpr const char *kReserveTunable = "glibc.rtld.optional_static_tls=";
+constexpr std::size_t kUsualReserve = 512;  // dl-tls.c and dl-tunables.list of glibc
+
+char **g_argv, **g_environment;  // of the program
+bool g_started;                  // all libraries that the program is linked with are loaded
+std::size_t g_static_tls;        // what these need of the reserve
 
 const char *file_of(const char *path) {
   const char *slash = std::strrchr(path, '/');
@@ -31,7 +47,69 @@ bool is_ours(const char *path) {
   return file_of(path) == path + folder && std::memcmp(path, ours, folder) == 0;
 }
 
+// ---- the reserve of static TLS
+
+std::size_t reserve() {
+  const char *tunables = std::getenv("GLIBC_TUNABLES");
+  const char *found = tunables != nullptr ? std::strstr(tunables, kReserveTunable) : nullptr;
+  return found != nullptr ? std::strtoul(found + std::strlen(kReserveTunable), nullptr, 0)
+                          : kUsualReserve;
+}
+
+// The linker sets this flag where code accesses thread-local variables at a fixed distance from the
+// thread pointer (gABI, DT_FLAGS).
+bool needs_static_tls(const link_map *map) {
+  for (const ElfW(Dyn) *d = map->l_ld; d != nullptr && d->d_tag != DT_NULL; d++)
+    if (d->d_tag == DT_FLAGS) return (d->d_un.d_val & DF_STATIC_TLS) != 0;
+  return false;
+}
+
+// From the file, because a link map does not say where the program headers are.
+std::size_t tls_bytes(const char *path) {
+  int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  std::size_t bytes = 0;
+  ElfW(Ehdr) head{};
+  if (::pread(fd, &head, sizeof head, 0) == sizeof head && head.e_phentsize == sizeof(ElfW(Phdr)))
+    for (unsigned i = 0; i < head.e_phnum; i++) {
+      ElfW(Phdr) p{};
+      auto at = static_cast<off_t>(head.e_phoff + i * sizeof p);
+      if (::pread(fd, &p, sizeof p, at) != sizeof p) break;
+      if (p.p_type == PT_TLS) bytes = p.p_memsz + p.p_align;
+    }
+  ::close(fd);
+  return bytes;
+}
+
+// Returns only if the program cannot be executed again; it then fails as the loader says.
+void execute_without_auditor() {
+  char path[PATH_MAX];
+  ssize_t n = ::readlink("/proc/self/exe", path, sizeof path - 1);
+  if (g_argv == nullptr || g_environment == nullptr || n <= 0) return;
+  path[n] = '\0';
+  char **to = g_environment;
+  for (char **from = g_environment; *from != nullptr; from++)
+    if (std::strncmp(*from, kAuditVariable, std::strlen(kAuditVariable)) != 0) *to++ = *from;
+  *to = nullptr;
+  ::execve(path, g_argv, g_environment);
+  ::execve("/proc/self/exe", g_argv, g_environment);  // the file has no name any more
+}
+
+// The program itself does not need the reserve: it was there when the loader decided.
+void count_static_tls(const link_map *map) {
+  bool is_library = map->l_prev != nullptr && map->l_name != nullptr && map->l_name[0] == '/';
+  if (!is_library || !needs_static_tls(map)) return;
+  g_static_tls += tls_bytes(map->l_name);
+  if (g_static_tls > reserve()) execute_without_auditor();
+}
+
 }  // namespace
+
+// The loader passes the program's own arguments and environment.
+[[gnu::constructor]] static void note_program(int, char **argv, char **environment) {
+  g_argv = argv;
+  g_environment = environment;
+}
 
 extern "C" {
 
@@ -40,16 +118,21 @@ extern "C" {
 }
 
 // The cookie says whether this object is our library. Returns 0: symbol bindings are not audited.
-[[gnu::visibility("default")]] unsigned int la_objopen(link_map *map, Lmid_t, uintptr_t *cookie) {
+[[gnu::visibility("default")]] unsigned int la_objopen(link_map *map, Lmid_t space,
+                                                       uintptr_t *cookie) {
   *cookie = is_ours(map->l_name) ? 1 : 0;
+  if (!g_started && space == LM_ID_BASE) count_static_tls(map);
   return 0;
 }
 
+[[gnu::visibility("default")]] void la_preinit(uintptr_t *) { g_started = true; }
+
+// By path or by name: a name may lead to another driver before ours (DT_RPATH, or a folder that the
+// program or a script has put in front of LD_LIBRARY_PATH).
 [[gnu::visibility("default")]] char *la_objsearch(const char *name, uintptr_t *cookie,
                                                   unsigned int flag) {
-  bool by_path = flag == LA_SER_ORIG && std::strchr(name, '/') != nullptr;
-  const char *ours =
-      by_path && *cookie != 1 && is_driver(name) ? std::getenv(kLibraryVariable) : nullptr;
+  bool wanted = flag == LA_SER_ORIG && *cookie != 1 && is_driver(name);
+  const char *ours = wanted ? std::getenv(kLibraryVariable) : nullptr;
   return const_cast<char *>(ours != nullptr ? ours : name);
 }
 }

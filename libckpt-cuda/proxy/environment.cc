@@ -53,8 +53,8 @@ json environment(const RealDriver &driver, const std::string &devices) {
   if (driver.software) add_software_device(driver.path, out, folders);
   if (!devices.empty()) out["set"]["CUDA_VISIBLE_DEVICES"] = devices;
   out["in_front"]["LD_LIBRARY_PATH"] = folders;
-  std::string audit = find_library("libckpt-cuda-audit.so");
-  if (!audit.empty()) out["in_front"]["LD_AUDIT"] = audit;
+  if (std::string audit = find_library("libckpt-cuda-audit.so"); !audit.empty())
+    out["audit"] = audit;
   return out;
 }
 

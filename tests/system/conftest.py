@@ -213,7 +213,7 @@ def receive_exactly(socket, n):
 class Job:
     """A tool in the foreground (ckpt-run, ckpt-restore), started as by a shell.
 
-    stdout is "pipe", "tty" or an open file. Output to a pipe or terminal is collected in .text and .lines,
+    stdout is "pipe", "tty" (of `size`, rows and columns) or an open file. Output to a pipe or terminal is collected in .text and .lines,
     standard error in .error_text.
 
     wait()          waits for the end, and returns the exit code (negative: death by a signal)
@@ -224,12 +224,14 @@ class Job:
     kill()          kills the tool and all its descendants
     """
 
-    def __init__(self, command, stdout="pipe", stdin=subprocess.DEVNULL, env=None, cwd=None):
+    def __init__(self, command, stdout="pipe", stdin=subprocess.DEVNULL, env=None, cwd=None, size=None):
         self.chunks = []
         self.master = None
         setup, out, err = None, stdout, None
         if stdout == "tty":
             self.master, slave = pty.openpty()
+            if size:
+                termios.tcsetwinsize(slave, size)
             stdin = out = err = slave
 
             def setup():

@@ -220,3 +220,25 @@ def test_a_grace_time_that_is_too_short(ckpt, mode, grace, warned):
     second = batch(ckpt, "counter", 60)
     assert second.wait() == 0
     assert second.error_text.count("GraceTime") == warned, second.error_text
+
+
+def test_a_folder_with_images_of_another_program_is_refused(ckpt):
+    """The images are as they were, and the program that they hold can still be continued."""
+    assert preempted(ckpt, batch(ckpt, "counter", 100)) == 85
+    for other in (("counter", 200), ("threads", 100), ("sleep", 1)):
+        refused = batch(ckpt, *other)
+        assert refused.wait() == 125 and not refused.text
+        assert "holds images of " in refused.error_text and "counter 100" in refused.error_text, refused.error_text
+        assert "name another folder with --image" in refused.error_text
+    last = batch(ckpt, "counter", 100)
+    assert last.wait() == 0 and numbers(last)[-1] == 99
+    assert batch(ckpt, "counter", 3).wait() == 0  # the program that the folder held has finished
+
+
+def test_images_that_were_not_made_for_a_command_are_named(ckpt):
+    """Images of earlier versions, or put there by hand."""
+    assert preempted(ckpt, batch(ckpt, "counter", 100)) == 85
+    (ckpt.folder / "series" / "command").unlink()
+    copy = batch(ckpt, "counter", 200)
+    assert copy.wait() == 0
+    assert "which holds" in copy.error_text and "counter 100" in copy.error_text, copy.error_text

@@ -175,3 +175,23 @@ def test_a_program_with_a_device_that_changes_its_root_folder_is_refused(tools):
     job.wait_lines(1)
     assert "has changed its root folder (chroot)" in tools.dump_refused(job.pid, "one")
     assert job.wait() == 0, job.error_text
+
+
+@pytest.mark.parametrize("right", ["net_admin", "sys_time"])
+def test_root_without_a_right_that_a_restore_needs(ckpt, right):
+    """As in a container: no program is ended for an image that could not be restored there, and the message names the
+    engine's options."""
+    def tool(name, *arguments):
+        return subprocess.run(["setpriv", f"--bounding-set=-{right}", ckpt.tool(name), *map(str, arguments)], env=ckpt.env,
+                              cwd=ckpt.folder, capture_output=True, text=True)
+
+    job = ckpt.run("counter", 100000)
+    job.wait_lines(3)
+    refused = tool("ckpt-dump", job.pid, "-o", "image")
+    assert refused.returncode == 1 and f"CAP_{right.upper()}" in refused.stderr, refused.stderr
+    assert f"--cap-add={right.upper()}" in refused.stderr and "--security-opt=seccomp=unconfined" in refused.stderr
+    job.wait_lines(len(job.lines) + 2)
+    assert tool("ckpt-dump", job.pid, "-o", "image", "--leave-running").returncode == 0
+    job.kill()
+    refused = tool("ckpt-restore", "image")
+    assert refused.returncode == 1 and f"--cap-add={right.upper()}" in refused.stderr, refused.stderr

@@ -4,11 +4,13 @@ import json
 import os
 import pathlib
 import re
+import signal
+import socket
 import subprocess
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, wait_for
 
 SOURCE = (ROOT / "tools" / "criu" / "criu.cc").read_text()
 TABLE = re.search(r"kAdvice\[\] = \{(.*?)\n\};", SOURCE, re.S).group(1)
@@ -83,3 +85,39 @@ def test_a_program_that_ends_during_a_dump_is_said_to_have_ended(ckpt):
             said.append(r.stderr)
             assert r.returncode == 0 or "ended" in r.stderr or "there is no process" in r.stderr, r.stderr
     assert any("has ended" in s for s in said), said
+
+
+def test_why_a_process_has_no_keeper(ckpt):
+    """It is another user's, or its ckpt-run was killed, or it never had one."""
+    def said(pid, *before):
+        r = subprocess.run([*before, ckpt.tool("ckpt-dump"), str(pid), "-o", "image"], env=ckpt.env, cwd=ckpt.folder,
+                           capture_output=True, text=True)
+        assert r.returncode == 1
+        return r.stderr
+
+    job = ckpt.run("sleep", "1000")
+    program = job.program()
+    other = said(program, "setpriv", "--reuid", "61234", "--regid", "61234", "--clear-groups")
+    assert f"process {program} belongs to root" in other and "as that user, or as root" in other, other
+    os.kill(job.pid, signal.SIGKILL)
+    job.wait()
+    assert f"process {program} was started under ckpt-run or ckpt-restore, which has ended" in said(program)
+    os.kill(program, signal.SIGKILL)
+    assert "process 1 does not run under ckpt-run or ckpt-restore" in said(1)
+
+
+def test_the_reasons_of_a_refusal_by_dump_all_are_lines(ckpt):
+    """Each on a line of its own, as ckpt-dump PID prints them."""
+    outside = socket.socket(socket.AF_UNIX)
+    outside.bind(str(ckpt.runtime / "outside"))
+    outside.listen()
+    script = f'import socket, time; s = socket.socket(socket.AF_UNIX); s.connect("{ckpt.runtime}/outside"); time.sleep(1000)'
+    job = ckpt.run("/usr/bin/python3", "-c", script)
+    peer, _ = outside.accept()
+    pid = job.program()
+    (ckpt.folder / "all").mkdir()
+    r = subprocess.run([ckpt.tool("ckpt-dump"), "--all", "--output", "all"], env=ckpt.env, cwd=ckpt.folder,
+                       capture_output=True, text=True)
+    assert r.returncode == 1 and f"\n  - process {pid} (" in r.stdout and "\\x0a" not in r.stdout, r.stdout
+    peer.close()
+    outside.close()

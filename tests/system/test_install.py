@@ -3,7 +3,9 @@
 archive for one commit."""
 import hashlib
 import json
+import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -36,6 +38,33 @@ def test_what_is_installed_is_stripped(tmp_path):
     names = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")}
     for end in ("zsh/site-functions/_ckpt", "vendor_completions.d/ckpt-dump.fish", "bash-completion/completions/ckptd"):
         assert any(name.endswith(end) for name in names), end
+
+
+def test_the_man_pages_of_a_build_that_was_configured_without_scdoc(tmp_path):
+    """`meson install` makes them if scdoc is there by then, and says so if it is not."""
+    if not shutil.which("scdoc"):
+        pytest.skip("there is no scdoc")
+
+    def install(to, **environment):
+        return subprocess.run([ROOT / "docs" / "install-man-pages", "share/man", "ckpt-run.1", "ckpt.7"], text=True, check=True,
+                              env={**os.environ, "MESON_INSTALL_DESTDIR_PREFIX": str(to), "MESON_SOURCE_ROOT": str(ROOT),
+                                   **environment}, capture_output=True)
+
+    install(tmp_path / "with")
+    assert (tmp_path / "with/share/man/man1/ckpt-run.1").read_text().startswith(".\\\"")
+    assert (tmp_path / "with/share/man/man7/ckpt.7").exists()
+    (tmp_path / "bin").mkdir()
+    for command in ("bash", "env"):
+        (tmp_path / "bin" / command).symlink_to(shutil.which(command))
+    said = install(tmp_path / "without", PATH=str(tmp_path / "bin")).stderr
+    assert "scdoc is missing" in said and not (tmp_path / "without").exists()
+
+
+def test_man_ckpt_shows_the_overview():
+    """ckpt(3) would come first, because man(1) looks into section 3 before 7."""
+    installed = set(json.loads(meson("introspect", "--installed", BUILD)).values())
+    assert any(path.endswith("/man1/ckpt.1") for path in installed)
+    assert (ROOT / "docs" / "man" / "ckpt.1").read_text() == ".so man7/ckpt.7\n"
 
 
 def test_libckpt_exports_the_c_api_and_what_our_own_libraries_call():

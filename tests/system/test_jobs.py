@@ -475,3 +475,16 @@ def test_killed_checkpoints_at_intervals_leave_the_job_running(ckpt, nodes):
     jobs[1].wait_lines(len(jobs[1].lines) + 1)
     ckpt.finish()
     assert [j.wait() for j in jobs[::-1]] == [0, 0]
+
+
+def test_a_job_s_folder_with_a_checkpoint_of_another_program_is_refused(ckpt):
+    (first,) = start_counters(ckpt, "a")
+    first.wait_lines(2)
+    assert dump_job(ckpt).returncode == 0 and first.wait() == 85
+    other = ckpt.run("sleep", "1", options=["--job=job", "--member=a", "--continue"])
+    assert other.wait() == 125
+    assert "holds images of sh -c" in other.error_text and "not of sleep 1" in other.error_text, other.error_text
+    (again,) = start_counters(ckpt, "a")
+    again.wait_lines(2)
+    (ckpt.folder / "finish-a").touch()
+    assert again.wait() == 0

@@ -293,3 +293,29 @@ def test_a_hundred_programs_at_once(node):
     said = many(node("2x256M"), 100)
     print(f"{time.monotonic() - began:.1f} s, {said.count('SuspendDone')} evictions")
     assert said.count("Fin") == 100
+
+
+# ---- looks
+
+def test_a_look_at_programs_changes_nothing(node):
+    """ckpt-ps asks each agent, but no program leaves its Manager for that. A tool that keeps its connection does not keep
+    the Manager waiting."""
+    n = node("1x256M")
+    jobs = [n.run(name, 60, pause=["end"]) for name in "ab"]
+    for job in jobs:
+        job.wait_text("have 60")
+    before = joins(n)
+    for _ in range(5):
+        listed = subprocess.run([n.ckpt.tool("ckpt-ps"), "--json"], env=n.ckpt.env, capture_output=True, text=True)
+        assert {tuple(p["devices"]) for p in json.loads(listed.stdout)} != {("cuda",)}
+    assert joins(n) == before == 2
+    r = n.ckpt.dump(jobs[0].pid, "image", "--leave-running")
+    assert r["processes"] == 1
+    wait_for(lambda: joins(n) == 3, "the program to join again after its dump")
+    for name in "ab":
+        n.go_on(name, "end")
+    finished(*jobs)
+
+
+def joins(n):
+    return sum(json.loads(line).get("event") == "joined" for line in n.journal.read_text().splitlines())

@@ -644,3 +644,19 @@ def test_a_dump_of_a_program_in_its_exit_handlers_says_so(ocl):
     assert "is ending" in ocl.ckpt.dump_refused(job.pid, "image")
     ocl.go()
     assert job.wait() == 0
+
+
+def test_without_devices_where_there_is_none(ocl):
+    """The program goes on, and each call says that it has lost its device."""
+    job = ocl.start("objects")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    nowhere = {"OCL_ICD_VENDORS": "/nonexistent/"}
+    refused = ocl.ckpt.restore("image", env=nowhere)
+    assert refused.wait() == 1 and "which this machine does not have" in refused.error_text, refused.error_text
+    copy = ocl.ckpt.restore("image", "--continue-without-devices", env=nowhere)
+    ocl.go()
+    assert copy.wait() not in (0, 1) or "OpenCL error" in copy.text + copy.error_text
+    assert "the program continues without them" in copy.error_text, copy.error_text
+    assert "-2" in copy.text + copy.error_text, copy.text  # CL_DEVICE_NOT_AVAILABLE

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -358,3 +359,23 @@ def test_criu_that_is_killed_while_it_asks_for_a_file(ckpt):
     copy = ckpt.restore("one", env={"CKPT_CRIU": str(criu)})
     assert copy.wait() == 1
     assert "CRIU cannot restore the program: nothing works today" in copy.error_text, copy.error_text
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_a_terminal_of_another_size(ckpt, blocker, blocked):
+    """The program learns the size of its new terminal, which keeps it."""
+    script = """import os, signal, time
+signal.signal(signal.SIGWINCH, lambda *a: print("size", *os.get_terminal_size(), flush=True))
+print("ready", flush=True)
+while True:
+    time.sleep(0.05)"""
+    job = ckpt.run("/usr/bin/python3", "-c", script, stdout="tty", size=(24, 110))
+    job.wait_text("ready")
+    root = job.program()
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    if blocked:
+        blocker.take(root)
+    copy = ckpt.restore("one", stdout="tty", size=(12, 70))
+    copy.wait_text("size 70 12")
+    assert termios.tcgetwinsize(copy.master) == (12, 70)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users without root: they dump and restore their own programs by ckpt-helper, or with capabilities of
 their own; root does it for them. Everything runs as a real other user."""
+import json
 import os
 import pathlib
 import shutil
@@ -398,3 +399,17 @@ def test_the_units_are_valid(tmp_path):
                         tmp_path / "ckpt-helper.socket"], capture_output=True, text=True, timeout=60)
     said = [line for line in (r.stdout + r.stderr).splitlines() if "ckpt-helper" in line]
     assert r.returncode == 0 and said == []
+
+
+def test_a_program_restored_by_the_helper_is_listed_and_dumped_like_others(user, helper, root):
+    job, _ = user.server()
+    user.dump(job.pid, "one.img")
+    assert job.wait() == 85
+    restored = user.restore("one.img")
+    for tool in (user.tool, root):
+        (listed,) = [p for p in json.loads(tool("ckpt-ps", "--json", "--user", user.uid).stdout)]
+        assert (listed["pid"], listed["state"]) == (restored, "running") and listed["resident_bytes"] > 0
+    (user.folder / "all").mkdir()
+    os.chown(user.folder / "all", user.uid, user.uid)
+    r = user.tool("ckpt-dump", "--all", "--output", user.folder / "all")
+    assert r.returncode == 0 and "1 dumped, 0 failed" in r.stdout, r.stdout + r.stderr

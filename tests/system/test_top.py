@@ -77,3 +77,45 @@ def test_columns_order_colours_and_keys(node):
     with urllib.request.urlopen(f"http://127.0.0.1:{node.port}/metrics", timeout=20) as answer:
         version = subprocess.run([node.tool("ckptd"), "--version"], capture_output=True, text=True, check=True).stdout
         assert f'ckptd_build_info{{version="{version.strip()}"}} 1\n' in answer.read().decode()
+
+
+def test_a_terminal_that_is_too_short(node):
+    """The GPUs, the titles and the first programs are shown; the keys lead to the others and through the help."""
+    heat = [BUILD / "examples" / "heat", "--steps", "100000000", "--report", "1000000", "--n", "64"]
+    programs = [node.start("ckpt-run", ["--managed", "--", *heat]) for _ in range(5)]
+    wait_for(lambda: len(listed(node.top())) == len(programs), "all programs")
+    pids = [p for p, *_ in listed(node.top("--sort", "pid"))]
+    live = node.start("ckpt-top", ["--interval", "0.1", "--sort", "pid"], stdout="tty", size=(7, 100))
+
+    def shown():
+        """The last screen."""
+        return re.sub("\x1b\\[[0-9]*m|\x1b\\[K", "", live.text.split("\x1b[H")[-2])
+
+    live.wait_text("1 to 2 of 5")
+    assert [p for p, *_ in listed(shown())] == pids[:2] and "GPU 0" in shown() and "PRI STATE" in shown()
+    assert shown().split("\x1b[J")[0].count("\n") < 7 and "\x1b[2J" not in live.text
+    live.type("\x1b[B")
+    live.wait_text("2 to 3 of 5")
+    live.type("   ")
+    live.wait_text("4 to 5 of 5")
+    wait_for(lambda: [p for p, *_ in listed(shown())] == pids[3:], "the last programs")
+    live.type("h")
+    live.wait_text("1 to 6 of ")
+    live.type("  " + " " * 8)
+    live.wait_text("Press any key")
+    live.type("xq")
+    assert live.wait() == 0 and restored(live)
+
+
+def test_a_ckptd_that_starts_again(node):
+    live = node.start("ckpt-top", ["--interval", "0.1"], stdout="tty")
+    live.wait_text("evicted:")
+    daemon = node.jobs[0]
+    os.kill(daemon.pid, signal.SIGTERM)
+    daemon.wait()
+    live.wait_text("Trying again")
+    node.start("ckptd", ["--nvml", "none", "--opencl-devices", "ocl:pthread"]).wait_text("listening on")
+    seen = live.text.count("evicted:")
+    wait_for(lambda: live.text.count("evicted:") > seen, "the new ckptd's state")
+    live.type("q")
+    assert live.wait() == 0

@@ -60,7 +60,9 @@ void allow_many_descriptors() {
 }
 
 Result<int> run(const CkptdOptions &o) {
-  CKPT_TRY(manager::DaemonOptions options, daemon_options(o));
+  Result<manager::DaemonOptions> sound = daemon_options(o);
+  if (!sound) return fail_with_code(kWrongUsage, sound.error());
+  manager::DaemonOptions options = std::move(*sound);
   CKPT_TRY(std::vector<manager::OpenClDevice> opencl, opencl_devices(o.opencl_devices));
   CKPT_TRY(std::unique_ptr<manager::Meter> nvml, open_meter(o.nvml, !opencl.empty()));
   CKPT_TRY(std::unique_ptr<manager::Meter> meter, manager::make_node(std::move(nvml), opencl));

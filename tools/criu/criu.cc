@@ -76,8 +76,8 @@ constexpr Advice kAdvice[] = {
 // If root lacks a capability, as in a container, the hint "run as root" does not help.
 const char *advice_on_rights() {
   return ::geteuid() == 0
-             ? "root lacks a capability here; run outside of the container, or give it "
-               "more capabilities (capsh --print shows them)"
+             ? "root lacks a capability here; run outside of the container, or start it with the "
+               "options that docs/PROCESSES.md lists under Containers"
              : "run as root";
 }
 

@@ -21,11 +21,30 @@ constexpr u64 kRootNeeds =
 
 constexpr int kNotExecuted = 127;
 
-void check_root(Reasons &reasons) {
-  if (u64 missing = kRootNeeds & ~helper::own_capabilities())
+// In a restore also to try the kernel out with a network interface, and to set the clocks.
+constexpr u64 kRootRestores = kRootNeeds | bit_of(CAP_NET_ADMIN) | bit_of(CAP_SYS_TIME);
+
+void check_root(u64 needed, Reasons &reasons) {
+  if (u64 missing = needed & ~helper::own_capabilities())
     reasons.push_back(fmt::format(
-        "root lacks {} here: give it to this container, or run this command outside of it",
-        names_of_capabilities(missing)));
+        "root lacks {} here: start the container with {}, or run this command outside of it",
+        names_of_capabilities(missing), kContainerOptions));
+}
+
+// A process under a filter must not suspend that of another one, which CRIU has to do
+// (ptrace(2), PTRACE_O_SUSPEND_SECCOMP).
+void check_seccomp(const Target &target, Reasons &reasons) {
+  auto is_filtered = [](pid_t pid) {
+    Result<proc::Status> s = proc::read_status(pid);
+    return s && s->seccomp;
+  };
+  auto of_program = [&](const Process &p) { return is_filtered(p.pid); };
+  if (is_filtered(::getpid()) && std::ranges::any_of(target.processes, of_program))
+    reasons.push_back(
+        fmt::format("CRIU cannot suspend the program's seccomp filter, because this command runs "
+                    "under one, too: "
+                    "start the container with {}, or run this command outside of it",
+                    kContainerOptions));
 }
 
 bool helper_listens() { return connect_unix(helper_socket()).has_value(); }
@@ -152,7 +171,8 @@ CriuRights rights_to_dump(const Target &target, Reasons &reasons) {
   if (owner.user) rights.user = identity_of(*owner.user);
   if (::geteuid() == 0) {
     choose_for_root(target, owner, rights, reasons);
-    check_root(reasons);
+    check_root(kRootNeeds, reasons);
+    check_seccomp(target, reasons);
     return rights;
   }
   rights.way = way_of_user(!target.own_pid_namespace, reasons);
@@ -197,6 +217,11 @@ CriuRights rights_to_restore(const ImageManifest &m, const RestoreRequest &reque
   if (owner) check_user(*owner, "the image's program", reasons);
   if (owner && owner->uid == ::geteuid()) check_groups(*owner, reasons);
   return rights;
+}
+
+void check_root_can_restore(Reasons &reasons) {
+  constexpr u64 kOnlyThen = kRootRestores & ~kRootNeeds;
+  if (::geteuid() == 0) check_root(kOnlyThen, reasons);
 }
 
 std::string helper_socket() {

@@ -26,6 +26,11 @@
 
 namespace ckpt::tools {
 
+// The rights of a container in which CRIU works, as options of podman and docker.
+inline constexpr const char *kContainerOptions =
+    "--cap-add=CHECKPOINT_RESTORE --cap-add=SYS_PTRACE --cap-add=SYS_ADMIN --cap-add=NET_ADMIN "
+    "--cap-add=SYS_TIME --security-opt=seccomp=unconfined";
+
 struct CriuRights {
   enum class Way { Root, Own, Helper, ForUser };
   Way way = Way::Root;
@@ -41,9 +46,11 @@ struct CriuRights {
 // What is missing goes to `reasons`.
 CriuRights rights_to_dump(const Target &target, Reasons &reasons);
 // Fails unless the threads that CRIU has recorded have the rights for which `rights` were chosen.
-Result<> check_recorded(const CriuRights &rights, const Ownership &recorded);
+Result<> check_recorded_rights(const CriuRights &rights, const Ownership &recorded);
 // Why only ckpt-restore --as-root can restore the image of such a dump; "": it is not needed.
 std::string why_as_root(const CriuRights &rights, const Ownership &owner);
+// For a dump that ends the program: what root lacks for a restore here.
+void check_root_can_restore(Reasons &reasons);
 
 struct RestoreRequest {
   Ownership recorded;          // of the image's threads

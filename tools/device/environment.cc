@@ -26,10 +26,8 @@ void add_answer(const json &answer, ProgramEnvironment &e) {
   for (auto &[name, value] : set.items())
     if (value.is_string()) e.set.emplace_back(name, value.get<std::string>());
   for (auto &[name, value] : front.items())
-    if (value.is_string()) {
-      e.set.emplace_back(name, prepended(name, value.get<std::string>()));
-      e.front.emplace_back(name, value.get<std::string>());
-    }
+    if (value.is_string()) e.put_in_front(name, value.get<std::string>());
+  if (std::string auditor = json_string(answer, "audit"); !auditor.empty()) e.auditor = auditor;
 }
 
 Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvironment &e) {
@@ -52,6 +50,11 @@ Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvir
 }
 
 }  // namespace
+
+void ProgramEnvironment::put_in_front(const std::string &name, const std::string &value) {
+  set.emplace_back(name, prepended(name, value));
+  front.emplace_back(name, value);
+}
 
 Result<ProgramEnvironment> program_environment(const DeviceChoice &choice) {
   ProgramEnvironment e;

@@ -18,6 +18,10 @@ struct ProgramEnvironment {
   // value.
   std::vector<std::pair<std::string, std::string>> front;
   bool software_cuda = false;  // the machine has no GPU, so CUDA runs on the software device
+  std::string auditor;         // for programs that open CUDA's driver by its path; empty: none
+
+  // Puts `value` in front of a list of paths.
+  void put_in_front(const std::string &name, const std::string &value);
 };
 
 Result<ProgramEnvironment> program_environment(const DeviceChoice &choice);

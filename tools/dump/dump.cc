@@ -82,6 +82,7 @@ Result<DumpReport> Dump::run() {
   report_.device_bytes = agents_.device_bytes();
   report_.unchanged_bytes = agents_.unchanged_bytes();
   phases_.end();
+  report_.seconds = phases_.total_seconds();
   report_.phases = phases_.json();
   return std::move(report_);
 }

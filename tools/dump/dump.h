@@ -61,6 +61,7 @@ struct DumpReport {
   u64 unchanged_bytes = 0;     // of device memory, not read because it equals the parent's
   double pause_seconds = 0;    // from closing the gate until the program runs again or has ended
   double durable_seconds = 0;  // from closing the gate until the image is on the disk
+  double seconds = 0;          // of the whole dump
   double quiesce_seconds = 0;  // of the pause: `before` callbacks, and until the devices were idle
   std::map<std::string, double> waits;  // of that, by API; and for "callbacks"
   nlohmann::json phases;

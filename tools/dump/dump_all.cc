@@ -192,7 +192,8 @@ class DumpAll {
 
   static std::string why(const Job &job, int status) {
     json report = report_of(job);
-    if (std::string what = field(json_member(report, "error"), "what"); !what.empty()) return what;
+    if (std::string what = json_string(json_member(report, "error"), "what"); !what.empty())
+      return what;
     return WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
                              : fmt::format("killed by signal {}", WTERMSIG(status));
   }
@@ -208,7 +209,7 @@ class DumpAll {
 
   void failed(const Job &job, const std::string &reason) {
     failed_++;
-    say(fmt::format("FAILED   {}  {}", name_of(job), reason));
+    say(fmt::format("FAILED   {}  {}", name_of(job), printable_lines(reason)));
     list_.push_back(describe(job, {}, reason));
   }
 

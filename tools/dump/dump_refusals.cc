@@ -30,6 +30,7 @@ Result<> Dump::preflight() {
   if (std::string why = why_as_root(rights_, ownership_of(target_));
       options_.refuse_as_root && !why.empty())
     reasons.push_back(std::move(why));
+  if (!options_.leave_running) check_root_can_restore(reasons);
   if (Result<Criu> criu = find_criu()) {
     criu_ = *criu;
     check_container(target_, criu_, reasons);

@@ -60,6 +60,7 @@ nlohmann::json as_json(const DumpReport &r) {
           {"quiesce_seconds", r.quiesce_seconds},
           {"waits", r.waits},
           {"durable_seconds", r.durable_seconds},
+          {"seconds", r.seconds},
           {"remarks", r.remarks},
           {"phases", r.phases}};
 }
@@ -137,7 +138,7 @@ void note(const Result<DumpReport> &r, const Options &o) {
                   {"left_running", o.dump.leave_running},
                   {"pause_seconds", r->pause_seconds},
                   {"waited_seconds", r->quiesce_seconds},
-                  {"seconds", r->durable_seconds},
+                  {"seconds", r->seconds},
                   {"phases", phase_seconds(r->phases)}});
   append_history(history_file(), std::move(event));
 }

@@ -19,6 +19,7 @@
 #include "tools/dump/fabric.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
+#include "tools/proc/name_services.h"
 #include "tools/proc/process_root.h"
 #include "tools/session/process_tree.h"
 
@@ -207,9 +208,11 @@ void check_processes(const Target &target, Reasons &reasons) {
                       "read: it cannot be checkpointed",
                       name_of(p)));
     if (is_own_helper(p.pid))
-      reasons.push_back(fmt::format(
-          "{} is a ckpt tool inside of the program: checkpoint that tool's program instead",
-          name_of(p)));
+      reasons.push_back(
+          fmt::format("{} is a ckpt tool inside of the program: checkpoint that tool's program "
+                      "instead; a program "
+                      "that checkpoints itself calls ckpt_checkpoint(), see ckpt(3)",
+                      name_of(p)));
   }
   if (Result<Process> keeper = read_process(target.keeper); keeper && keeper->state == 'T')
     reasons.push_back(
@@ -247,8 +250,8 @@ void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   if (!shares_root(target.viewer))
     reasons.push_back(
         "the program runs in a container that has its own root folder, and CRIU would be loaded "
-        "from there with the rights of ckpt-dump: run ckpt-dump in the container (--suspend works "
-        "from here)");
+        "from there with the rights of ckpt-dump: run ckpt-dump in the container, which needs the "
+        "rights that docs/PROCESSES.md lists (--suspend works from here)");
   else if (!same)
     reasons.push_back(
         fmt::format("CRIU ({}) must run in the program's mount namespace, but is not visible "
@@ -298,10 +301,12 @@ void check_unix_sockets(const Target &target, Closables &reasons) {
       // The agent closes its connection to the Manager when it detaches.
       bool to_manager = !name.empty() && name == environment_of(p.pid, managed::kSocketVariable);
       if (to_manager && target.has_agent(p.pid)) continue;
+      std::string remedy = remedy_for_name_service(name);
       reasons.push_back(
           {p.pid, fmt::format("{}: descriptor {} is a UNIX socket that is connected to {} outside "
-                              "of the program: close it first",
-                              name_of(p), d.fd, name.empty() ? "another process" : name)});
+                              "of the program: {}",
+                              name_of(p), d.fd, name.empty() ? "another process" : name,
+                              remedy.empty() ? "close it first" : remedy)});
     }
 }
 

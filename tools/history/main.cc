@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckpt-history: lists the dumps and restores of the past.
+#include <pwd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <map>
@@ -42,6 +44,16 @@ std::string seconds_of(const json &event, const char *name) {
   return event.contains(name) ? fmt::format("{:.3f}", number_field(event, name)) : "-";
 }
 
+// The whole. Events of ckpt 0.1 have less in "seconds": a dump without the steps before the pause.
+std::string total_of(const json &event) {
+  double sum = 0;
+  for (const auto &step : json_member(event, "phases"))
+    if (step.is_number()) sum += step.get<double>();
+  double total =
+      std::max({number_field(event, "seconds"), number_field(event, "pause_seconds"), sum});
+  return event.contains("seconds") ? fmt::format("{:.3f}", total) : "-";
+}
+
 std::string time_of(const json &event) {
   time_t when = static_cast<time_t>(std::clamp(number_field(event, "time"), 0.0, 1e11));
   tm local{};
@@ -65,8 +77,8 @@ std::string text_of(const std::vector<json> &events) {
       {"TIME", "WHAT", "RESULT", "JOB", "SIZE", "PAUSE", "TOTAL", "DEVICES", "PROGRAM", "IMAGE"});
   for (const json &e : events)
     table.row({time_of(e), text_field(e, "event"), text_field(e, "result"), text_field(e, "job"),
-               bytes_of(e), seconds_of(e, "pause_seconds"), seconds_of(e, "seconds"),
-               list_of(e, "devices"), text_field(e, "program"), text_field(e, "image")});
+               bytes_of(e), seconds_of(e, "pause_seconds"), total_of(e), list_of(e, "devices"),
+               text_field(e, "program"), text_field(e, "image")});
   return table.text();
 }
 
@@ -168,6 +180,14 @@ void print_fit(const std::vector<json> &events) {
     print("{:.3f} s to compile the kernels of {}\n", seconds, printable(program));
 }
 
+// Each user's tools write a file of their own.
+std::string own_file_of(const Options &o) {
+  const passwd *user = o.user.empty() || !o.file.empty() ? nullptr : ::getpwnam(o.user.c_str());
+  if (!user || user->pw_uid == ::geteuid() || user->pw_uid == 0) return {};
+  return fmt::format("; this user's own dumps are in --file={}/.local/state/ckpt/history.jsonl",
+                     printable(user->pw_dir));
+}
+
 Result<int> run(const Options &o) {
   CKPT_TRY(std::optional<uid_t> uid, selected_user(o.user));
   std::string file = o.file.empty() ? history_file() : o.file;
@@ -184,7 +204,9 @@ Result<int> run(const Options &o) {
   else if (o.json)
     print_text(json_text(json(events), 2) + "\n");
   else if (events.empty())
-    print("no dump or restore is recorded in {}\n", file.empty() ? "-" : printable(file));
+    print("no dump or restore{} is recorded in {}{}\n",
+          o.user.empty() ? "" : " of " + printable(o.user),
+          file.empty() ? "-" : printable(file), own_file_of(o));
   else
     print_text(text_of(events));
   return 0;

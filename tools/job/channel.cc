@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/test_points.h"
 #include "storage/format/uuid.h"
 
 namespace ckpt::tools {
@@ -119,7 +120,10 @@ Result<> Channel::send(u16 type, ByteView body) {
   auto size = static_cast<u32>(sealed.size());
   std::memcpy(frame.data(), &size, sizeof size);
   key_.seal(context(side_, sent_++), plain.bytes(), sealed);
-  return send_all(descriptor(), frame);
+  test_point_before_sending(type, "job-");
+  CKPT_CHECK(send_all(descriptor(), frame));
+  test_point_after_sending(type, "job-");
+  return {};
 }
 
 Result<Channel::Frame> Channel::receive(Clock::time_point deadline) {
@@ -136,6 +140,7 @@ Result<Channel::Frame> Channel::receive(Clock::time_point deadline) {
   Frame f;
   std::memcpy(&f.type, plain.data(), sizeof f.type);
   f.body.assign(plain.begin() + sizeof f.type, plain.end());
+  test_point_after_receiving(f.type, "job-");
   return f;
 }
 

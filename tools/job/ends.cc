@@ -70,6 +70,10 @@ void forget_end(const JobFolder &folder, const std::string &member) {
   ::unlink(file_of(folder, member).c_str());
 }
 
+std::string command_file(const JobFolder &folder, const std::string &member) {
+  return folder.path() + "/commands/" + member;
+}
+
 size_t count_ends(const JobFolder &folder, const std::string &start) {
   size_t n = 0;
   std::error_code ec;

@@ -23,6 +23,9 @@ void forget_end(const JobFolder &folder, const std::string &member);
 // How many programs have ended since this start of the batch job.
 size_t count_ends(const JobFolder &folder, const std::string &start);
 
+// Where a member's command is noted, to recognise it when it is started again.
+std::string command_file(const JobFolder &folder, const std::string &member);
+
 enum class JobStart {
   Program,  // there is no checkpoint of unfinished work
   Restore,  // from the newest complete checkpoint

@@ -131,7 +131,7 @@ Result<JobFolder> JobFolder::create(const std::string &given) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno("cannot create the job's folder {}", path);
   CKPT_CHECK(check_owner(path));
-  for (const char *name : {"members", "ended"})
+  for (const char *name : {"members", "ended", "commands"})
     if (::mkdir((path + "/" + name).c_str(), 0700) != 0 && errno != EEXIST)
       return fail_errno("cannot create {}/{}", path, name);
   if (!fs::exists(path + "/key", ec)) CKPT_CHECK(create_key(path + "/key"));

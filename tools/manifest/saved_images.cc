@@ -53,7 +53,13 @@ void describe(const ImageReader &reader, SavedImage &image) {
   image.stored_bytes = reader.stats().stored_bytes;
   image.encrypted = reader.index().key_check != 0;
   image.generation = reader.index().generation;
-  image.parent = json_string(json_member(m, "parent"), "name");
+  // Of an image that was pruned or flattened, the manifest still names the parent that it had.
+  const std::vector<storage::ParentEntry> &parents = reader.index().parents;
+  std::string parent = json_string(json_member(m, "parent"), "name");
+  if (std::ranges::find(parents, parent, &storage::ParentEntry::name) != parents.end())
+    image.parent = parent;
+  else if (!parents.empty())
+    image.parent = parents.front().name;
   image.session_folder = json_string(m, "session_dir");
   const json &uid = json_member(json_member(m, "owner"), "uid");
   if (uid.is_number_unsigned()) image.owner = uid.get<uid_t>();

@@ -59,6 +59,16 @@ void check_program_files(const RestorePlan &plan, const RestoreOptions &o, Reaso
   check_image_and_machine({plan.manifest, criu, "", o.grown_files}, reasons);
 }
 
+// With --continue-without-devices, a device that is missing is no reason against the restore.
+void find_devices(RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
+  Reasons against;
+  plan.maps = check_devices_of(plan.manifest, plan.devices, o.limits, against);
+  if (!o.continue_without_devices)
+    reasons.insert(reasons.end(), against.begin(), against.end());
+  else if (!against.empty())
+    plan.no_devices_because = against.front();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
@@ -105,7 +115,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   check_memory_files(plan.manifest, reasons);
   check_kept_files(plan.manifest, reasons);
   check_sockets(plan.manifest, reasons);
-  if (!as_user) plan.maps = check_devices_of(plan.manifest, plan.devices, o.limits, reasons);
+  if (!as_user) find_devices(plan, o, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
   return plan;
 }
@@ -121,7 +131,7 @@ Result<OwnersHelp> become_owner(RestorePlan &plan, const RestoreOptions &o) {
   keep_runtime_folder(plan.manifest.session_folder);
   CKPT_TRY(plan.devices, choose_devices(o.device));
   Reasons reasons;
-  plan.maps = check_devices_of(plan.manifest, plan.devices, o.limits, reasons);
+  find_devices(plan, o, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
   return help;
 }

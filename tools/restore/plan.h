@@ -38,6 +38,8 @@ struct RestoreOptions {
 
 // An image, and everything that its restore needs.
 struct RestorePlan {
+  // With --continue-without-devices: why this machine cannot give the program its devices.
+  std::string no_devices_because;
   std::unique_ptr<storage::ImageReader> image;
   ImageManifest manifest;
   DeviceChoice devices;

@@ -140,6 +140,7 @@ void Restore::show_program() {
 // namespace.
 Result<> Restore::restore_host_side() {
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
+  keeper_.on_renewal([alias = alias_.get()] { alias->renew(); });
   if (plan_.rights.by_helper()) return try_criu(true);
   if (!pids_taken(plan_.manifest) && !terminals_taken(plan_.manifest)) {
     Result<> done = try_criu(false);
@@ -286,6 +287,9 @@ std::set<pid_t> Restore::stopped_before() const {
 Result<> Restore::hand_to_keeper() {
   restore_affinities(root_, plan_.manifest);
   restore_kernel_state(root_, plan_.manifest);
+  // The signal is ignored where it is not wanted.
+  if (streams_->return_window_size())
+    for (const Process &p : ProcessTable::read().tree(root_)) ::kill(p.pid, SIGWINCH);
   // ckpt-helper's stem continues no process. It checks the program after this acknowledgement, and
   // must not find it stopped.
   if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());
@@ -331,17 +335,13 @@ Result<> Restore::bring_back_devices() {
 }
 
 nlohmann::json Restore::report() const {
-  nlohmann::json phases = phases_.json();
-  double seconds = phases.empty() ? 0
-                                  : phases.back()["start"].get<double>() +
-                                        phases.back()["seconds"].get<double>();
   return {{"image", options_.image},
           {"pid", root_},
           {"processes", plan_.manifest.processes.size()},
           {"bytes", plan_.image->stats().raw_bytes},
           {"own_pid_namespace", new_namespace_},
-          {"seconds", seconds},
-          {"phases", phases}};
+          {"seconds", phases_.total_seconds()},
+          {"phases", phases_.json()}};
 }
 
 Result<> Restore::write_report() const {

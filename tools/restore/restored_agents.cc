@@ -101,6 +101,7 @@ Result<> RestoredAgents::bring_back_one(u32 number, Agent &agent) {
   agent.staging.emplace(std::move(staging));
   agent.client.emplace(std::move(fd));
   CKPT_CHECK(agent.client->hello("ckpt-restore"));
+  if (!plan_.no_devices_because.empty()) return fail("{}", plan_.no_devices_because);
   if (auto maps = plan_.maps.find(number); maps != plan_.maps.end())
     for (auto &[api, map] : maps->second) CKPT_CHECK(agent.client->use_devices(api, map));
   CKPT_CHECK(agent.client->attach(session_));

@@ -87,12 +87,14 @@ Result<> RestoredStreams::plan_terminal(const ImageManifest &m, const Options &o
   }
   if (!use_ours || ours < 0) return plan_pty(m, o);
   terminal_ = copy_of(ours);
+  size_ = window_size(ours);
   return {};
 }
 
 Result<> RestoredStreams::plan_pty(const ImageManifest &m, const Options &o) {
   bool reads = m.terminal_at[0] && !o.detach && was_given(0);
   if (!o.detach && (::isatty(0) || ::isatty(1))) real_terminal_ = copy_of(::isatty(0) ? 0 : 1);
+  size_ = window_size(real_terminal_.get());
   CKPT_TRY(pty_, PseudoTerminal::open(real_terminal_.get(), m.own_terminals));
   terminal_ = copy_of(pty_.slave.get());
   pty_.slave.reset();
@@ -151,6 +153,14 @@ Result<UniqueFd> RestoredStreams::output_for(int fd, const Options &o) {
   if (fd > 2 && (o.detach || !was_given(fd))) return discarded_output(fd);
   if (!o.detach) return copy_of(was_given(fd) ? fd : 2);
   return open_output(o.output_file, O_APPEND, 0644);
+}
+
+bool RestoredStreams::return_window_size() {
+  int terminal = pty_.master ? pty_.master.get() : terminal_.get();
+  std::optional<winsize> now = window_size(terminal);
+  if (!size_ || !now || (now->ws_row == size_->ws_row && now->ws_col == size_->ws_col))
+    return false;
+  return ::ioctl(terminal, TIOCSWINSZ, &*size_) == 0;
 }
 
 void RestoredStreams::handed_over() {

@@ -46,6 +46,9 @@ class RestoredStreams {
   // For criu --inherit-fd: our descriptor for each pipe, and its inode in the image.
   const std::vector<std::pair<int, u64>> &pipes() const { return pipes_; }
 
+  // CRIU has given the terminal the window size of the dump. Returns to the size that it has here;
+  // true: that is another one, so the program must learn it (SIGWINCH).
+  bool return_window_size();
   // CRIU has inherited the descriptors. Closes ours, so that readers can see the end of file.
   void handed_over();
   void window_changed();
@@ -64,7 +67,8 @@ class RestoredStreams {
 
   UniqueFd terminal_;
   PseudoTerminal pty_;
-  UniqueFd real_terminal_;  // ours, which the pseudo-terminal imitates
+  UniqueFd real_terminal_;       // ours, which the pseudo-terminal imitates
+  std::optional<winsize> size_;  // of our terminal
   std::vector<UniqueFd> given_;
   std::vector<std::pair<int, u64>> pipes_;
   std::unique_ptr<RawTerminal> raw_;

@@ -50,6 +50,12 @@ SessionAlias::SessionAlias(const std::string &old_folder, const std::string &new
     log::debug("cannot create the link {} to {}: {}", old_folder, new_, strerror(errno));
 }
 
+void SessionAlias::renew() {
+  if (!linked_) return;
+  if (::symlinkat(new_.c_str(), parent_.get(), name_.c_str()) != 0)
+    ::utimensat(parent_.get(), name_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
 SessionAlias::~SessionAlias() {
   if (linked_ && link_at(parent_.get(), name_) == new_) ::unlinkat(parent_.get(), name_.c_str(), 0);
 }

@@ -19,6 +19,8 @@ class SessionAlias {
   ~SessionAlias();  // removes the link if it is still ours
 
   bool linked() const { return linked_; }
+  // Makes the link again if it was removed, and young (session_files.h).
+  void renew();
 
  private:
   std::string name_, new_;

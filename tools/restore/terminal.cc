@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,9 +45,15 @@ Result<PseudoTerminal> PseudoTerminal::open(int like, const std::vector<int> &re
   return p;
 }
 
-void copy_window_size(int from, int to) {
+std::optional<winsize> window_size(int terminal) {
   winsize size{};
-  if (from >= 0 && ::ioctl(from, TIOCGWINSZ, &size) == 0) ::ioctl(to, TIOCSWINSZ, &size);
+  if (terminal < 0 || ::ioctl(terminal, TIOCGWINSZ, &size) != 0) return std::nullopt;
+  if (size.ws_row == 0 && size.ws_col == 0) return std::nullopt;
+  return size;
+}
+
+void copy_window_size(int from, int to) {
+  if (std::optional<winsize> size = window_size(from)) ::ioctl(to, TIOCSWINSZ, &*size);
 }
 
 void RawTerminal::enter() {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/ioctl.h>
 #include <termios.h>
 
+#include <optional>
 #include <vector>
 
 #include "common/base/result.h"
@@ -18,6 +20,8 @@ struct PseudoTerminal {
   static Result<PseudoTerminal> open(int like, const std::vector<int> &reserved);
 };
 
+// No value: not a terminal, or one without a size.
+std::optional<winsize> window_size(int terminal);
 void copy_window_size(int from, int to);
 
 // Puts our own terminal into raw mode while we copy between it and a pseudo-terminal: the

@@ -19,10 +19,13 @@
 #include "tools/json_text.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
+#include "tools/run/audit.h"
 #include "tools/run/guest.h"
 #include "tools/run/managed.h"
+#include "tools/run/same_program.h"
 #include "tools/session/batch.h"
 #include "tools/session/batch_names.h"
+#include "tools/session/early_warnings.h"
 #include "tools/session/job_member.h"
 #include "tools/session/job_signals.h"
 #include "tools/session/keeper.h"
@@ -51,6 +54,7 @@ struct Options {
   bool portable = false;
   bool managed_on_host = false;
   bool share_ipc = false;
+  bool audit = false;
   bool list_devices = false;
   bool json = false;
   std::string host;  // for --list-devices
@@ -99,6 +103,14 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
   return spawn(spec, error);
 }
 
+void audit_if_wanted(const Options &o, ProgramEnvironment &environment) {
+  if (environment.auditor.empty()) return;
+  std::string why = o.audit ? "--audit" : why_to_audit(o.program, environment);
+  if (why.empty()) return;
+  log::info("the program gets an auditing library: {}", why);
+  add_auditor(environment);
+}
+
 // Goes on from an image: ckpt-restore takes this process's place. `which`: the words that name it.
 Failure restore_instead(const Options &o, const std::vector<std::string> &which) {
   // The batch system writes into the job's output file too, so that it may have grown.
@@ -121,10 +133,17 @@ Failure restore_instead(const Options &o, const std::vector<std::string> &which)
 Result<std::optional<int>> continue_job(const Options &o) {
   CKPT_TRY(JobFolder folder, JobFolder::create(o.job.folder));
   CKPT_TRY(JobStart start, how_to_start(folder, o.job.member));
-  if (start == JobStart::Program) return std::nullopt;
-  if (start == JobStart::Restore)
+  std::string noted = command_file(folder, o.job.member);
+  if (start == JobStart::Program) {
+    CKPT_CHECK(note_command(noted, o.program));
+    return std::nullopt;
+  }
+  if (start == JobStart::Restore) {
+    std::string image = folder.image(folder.complete().front(), o.job.member);
+    CKPT_CHECK(check_same_command({o.job.folder, "--job", noted, image}, o.program));
     return restore_instead(o, {"--job", without_batch_names(o.job.folder), "--member", o.job.member,
                                "--wait", kWaitForOthers});
+  }
   log::info("{} had finished before the job's last checkpoint", o.job.member);
   return 0;
 }
@@ -137,7 +156,14 @@ Result<int> run_program(const Options &options) {
   }
   if (!options.image.empty()) {
     CKPT_TRY(job, BatchJob::open(options.image, options.batch));
-    if (!job->series().images().empty()) return restore_instead(options, {job->series().folder()});
+    const std::string &folder = job->series().folder();
+    std::vector<std::string> images = job->series().images();
+    if (!images.empty()) {
+      CKPT_CHECK(check_same_command({folder, "--image", folder + "/command", images.front()},
+                                    options.program));
+      return restore_instead(options, {folder});
+    }
+    CKPT_CHECK(note_command(folder + "/command", options.program));
   }
   if (options.goes_on) {
     CKPT_TRY(std::optional<int> code, continue_job(options));
@@ -153,6 +179,7 @@ Result<int> run_program(const Options &options) {
   if (environment.software_cuda)
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
       return fail_with_code(kCannotExecute, r.error());
+  audit_if_wanted(options, environment);
   adopt_null_streams();
   std::unique_ptr<JobMember> member;
   if (!options.job.folder.empty()) {
@@ -165,6 +192,7 @@ Result<int> run_program(const Options &options) {
            Periodic::start(*keeper, options.periodic, job ? &job->series() : nullptr));
   if (member) CKPT_CHECK(signals.start(*keeper, options.job.folder, options.periodic.keep));
   if (job) CKPT_CHECK(job->start(*keeper, options.periodic.keep, periodic.get()));
+  CKPT_TRY(std::unique_ptr<EarlyWarnings> warnings, EarlyWarnings::start(*keeper, environment));
   // The program starts.
   int why = 0;
   Result<pid_t> program = start_program(options, environment, *keeper, &why);
@@ -226,6 +254,8 @@ void add_options(CommandLine &line, Options &o) {
             "put CUDA's managed memory into host memory, which can be checkpointed");
   line.flag("--share-ipc", o.share_ipc,
             "share System V memory, semaphores and message queues with programs outside");
+  line.flag("--audit", o.audit,
+            "catch CUDA's driver by whatever path the program opens it, with an auditing library");
   Option list = line.flag("--list-devices", o.list_devices, "print the devices and exit");
   line.flag("--json", o.json, "with --list-devices: print a JSON array");
   line.option("--host=HOST", o.host,

@@ -6,13 +6,13 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include "common/base/log.h"
@@ -45,15 +45,33 @@ Result<std::unique_ptr<Keeper>> Keeper::create(Options options) {
   CKPT_CHECK(k->listener_->listen(std::move(socket)));
   k->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!k->wake_) return fail_errno("cannot create an eventfd");
-  std::ofstream foreign(k->folder_.file(kForeignChildrenFile));
+  std::string foreign;
   for (pid_t child : ProcessTable::read().children(::getpid())) {
-    foreign << child << "\n";
+    foreign += fmt::format("{}\n", child);
     k->foreign_.insert(child);
   }
+  k->files_.write(kForeignChildrenFile, foreign);
+  CKPT_CHECK(k->renew_files_hourly());
   // Orphans of the program become our children, so that ckpt-dump recognises them, and no zombie of
   // a dumped program keeps its PID in use.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   return k;
+}
+
+Result<> Keeper::renew_files_hourly() {
+  constexpr time_t kHour = 3600;
+  renewal_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+  itimerspec t{.it_interval = {kHour, 0}, .it_value = {kHour, 0}};
+  if (!renewal_ || ::timerfd_settime(renewal_.get(), 0, &t, nullptr) != 0)
+    return fail_errno("cannot create a timer");
+  watch(renewal_.get(), [this] {
+    u64 times;
+    if (::read(renewal_.get(), &times, sizeof times) != sizeof times) return true;
+    files_.renew();
+    if (renewed_) renewed_();
+    return true;
+  });
+  return {};
 }
 
 void Keeper::program_started(pid_t pid, bool own_session) {
@@ -63,7 +81,7 @@ void Keeper::program_started(pid_t pid, bool own_session) {
 }
 
 void Keeper::program_ready() {
-  std::ofstream(folder_.file(kProgramFile)) << program_ << "\n";
+  files_.write(kProgramFile, fmt::format("{}\n", program_));
   ready_ = true;
 }
 
@@ -71,7 +89,7 @@ void Keeper::image_written(const std::string &image) {
   last_image_ = image;
   struct stat index {};
   if (::stat((image + "/index.ckpt").c_str(), &index) != 0) index.st_mtime = ::time(nullptr);
-  std::ofstream(folder_.file(kLastImageFile)) << index.st_mtime << " " << image << "\n";
+  files_.write(kLastImageFile, fmt::format("{} {}\n", index.st_mtime, image));
 }
 
 // Job control has stopped the program. Stops the keeper too, so that its parent sees the job stop.

@@ -48,6 +48,7 @@
 #include "tools/device/device.h"
 #include "tools/proc/process.h"
 #include "tools/session/proxies.h"
+#include "tools/session/session_files.h"
 #include "tools/session/session_folder.h"
 #include "tools/session/signals.h"
 
@@ -95,6 +96,8 @@ class Keeper {
   void watch(int fd, std::function<bool()> f);
   // Runs `f` in the loop. May be called by any thread.
   void post(std::function<void()> f);
+  // Called each hour, when the files of the session get new times.
+  void on_renewal(std::function<void()> f) { renewed_ = std::move(f); }
   // Passes connections from agents of restored copies to `f`, with the agents' numbers.
   void on_restored(std::function<void(UniqueFd, u32)> f) { restored_ = std::move(f); }
   // Called before and after the keeper stops together with its program, to give the terminal back
@@ -152,9 +155,11 @@ class Keeper {
 
   Keeper(Options options, SessionFolder folder, KeeperSignals signals)
       : folder_(std::move(folder)),
+        files_(folder_.path()),
         signals_(std::move(signals)),
         proxies_(std::move(options.devices), options.portable, std::move(options.environment)) {}
 
+  Result<> renew_files_hourly();
   bool finished();
   std::vector<Process> processes_of_program() const;
   bool dump_has_stopped_orphans() const;
@@ -193,6 +198,8 @@ class Keeper {
   void run_posted();
 
   SessionFolder folder_;
+  SessionFiles files_;
+  UniqueFd renewal_;
   KeeperSignals signals_;
   Proxies proxies_;
   std::string socket_path_;
@@ -206,7 +213,7 @@ class Keeper {
   std::function<void(UniqueFd, u32)> restored_;
   std::function<void(int)> cancel_;
   std::function<bool(int)> signal_;
-  std::function<void()> before_stop_, after_stop_, window_changed_;
+  std::function<void()> before_stop_, after_stop_, window_changed_, renewed_;
 
   pid_t helper_stem_ = 0;
   pid_t program_ = 0;

@@ -7,7 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "tools/session/leftover_mounts.h"
 #include "tools/session/session_folder.h"
@@ -45,6 +47,14 @@ void remove_files(int folder) {
   ::unlinkat(folder, kLockFile, 0);
 }
 
+// A tool that looks for left-overs has it locked for a moment.
+bool lock_soon(int folder) {
+  using namespace std::chrono_literals;
+  for (int n = 0; n < 100; n++, std::this_thread::sleep_for(10ms))
+    if (::flock(folder, LOCK_EX | LOCK_NB) == 0) return true;
+  return false;
+}
+
 bool remove_dangling(const std::string &link) {
   struct stat st {};
   return ::stat(link.c_str(), &st) != 0 && errno == ENOENT && ::unlink(link.c_str()) == 0;
@@ -56,6 +66,7 @@ bool remove_dead_folder(int parent, const std::string &name) {
   UniqueFd dir(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat st {};
   if (!dir || ::fstat(dir.get(), &st) != 0 || st.st_uid != ::geteuid()) return false;
+  if (::flock(dir.get(), LOCK_EX | LOCK_NB) != 0) return false;
   UniqueFd lock(::openat(dir.get(), kLockFile, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   // Without a lock, only an empty folder is removed.
   if (!lock && ::time(nullptr) - st.st_ctime <= kTimeToLock) return false;
@@ -65,12 +76,15 @@ bool remove_dead_folder(int parent, const std::string &name) {
   return ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0;
 }
 
-Result<UniqueFd> lock_folder(const std::string &folder) {
+Result<FolderLock> lock_folder(const std::string &folder) {
+  FolderLock lock{UniqueFd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), {}};
+  if (!lock.folder || !lock_soon(lock.folder.get())) return fail_errno("cannot lock {}", folder);
   // A lock file that is not locked means a dead owner, so it gets its name when it is locked.
   std::string path = folder + "/" + kLockFile, unlocked = folder + "/" + kNewLockFile;
-  UniqueFd lock(::open(unlocked.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!lock) return fail_errno("cannot create {}", unlocked);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || ::rename(unlocked.c_str(), path.c_str()) != 0)
+  lock.file.reset(::open(unlocked.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!lock.file) return fail_errno("cannot create {}", unlocked);
+  if (::flock(lock.file.get(), LOCK_EX | LOCK_NB) != 0 ||
+      ::rename(unlocked.c_str(), path.c_str()) != 0)
     return fail_errno("cannot lock {}", path);
   return lock;
 }

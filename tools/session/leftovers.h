@@ -12,12 +12,16 @@
 
 namespace ckpt::tools {
 
-// The owner of a folder holds a lock (flock(2)) on this file in it. The kernel releases it with the
-// process.
+// The owner of a folder holds locks (flock(2)) on the folder and on this file in it. The kernel
+// releases them with the process. systemd-tmpfiles(8) leaves a folder alone that is locked; tools
+// of earlier versions look at the file.
 inline constexpr const char *kLockFile = "lock";
+struct FolderLock {
+  UniqueFd folder, file;
+};
 
-// Creates the file in `folder` and locks it. Fails if the folder was removed meanwhile.
-Result<UniqueFd> lock_folder(const std::string &folder);
+// Creates the file in `folder` and locks both. Fails if the folder was removed meanwhile.
+Result<FolderLock> lock_folder(const std::string &folder);
 
 // Removes folders of this user that have lost their owner, and links of this user that lead
 // nowhere. Returns their paths. Folders that cannot be removed are left in place.

@@ -175,7 +175,7 @@ void Periodic::ended(int wait_status, const nlohmann::json &report) {
     number_++;
     if (series_) series_->set_last(last_image_);
     last_warning_.clear();
-    if (when_measured_) when_measured_(json_value(report, "durable_seconds", 0.0));
+    if (when_measured_) when_measured_(json_value(report, "seconds", 0.0));
     if (options_.every == "auto")
       interval_ = best_interval(Seconds(json_value(report, "pause_seconds", 1.0)), mtbf_);
     log::info("{} is complete; next image in {:.0f} s", last_image_, interval_.count());

@@ -18,6 +18,7 @@
 #include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/session_folder.h"
+#include "tools/session/target.h"
 
 namespace ckpt::tools {
 namespace {
@@ -85,9 +86,11 @@ void read_last_image(const std::string &folder, RunningProgram &p) {
 void read_program(const ProcessTable &table, const std::string &socket, RunningProgram &p,
                   steady_clock::duration &patience) {
   std::string folder = std::filesystem::path(socket).parent_path();
-  std::istringstream in(read_file_of(p.keeper, fmt::format("{}/{}", folder, kProgramFile)));
-  pid_t number = 0;
-  const Process *root = in >> number ? table.find_below(p.keeper, number) : nullptr;
+  std::string file = fmt::format("{}/{}", folder, kProgramFile);
+  if (!has_file(p.keeper, folder, kProgramFile)) renew_session_files(p.keeper, socket);
+  std::vector<pid_t> numbers = pids_in(read_file_of(p.keeper, file));
+  const Process *root =
+      numbers.empty() ? nullptr : program_of_keeper(table, p.keeper, numbers.front());
   if (!root) return;
   p.root = root->pid;
   p.root_ns_pid = root->ns_pid();

@@ -103,15 +103,17 @@ void Keeper::accept(Listener::Connection c) {
   log::debug("refused a connection to the session's socket");
 }
 
+// However the connection of a dump ends, the dump is over: by a hang-up, by a request of which only
+// a part arrives, or because the tool was killed before its answer.
 bool Keeper::serve(Client &client) {
   Result<bool> more = client.requests.receive(client.fd.get(), MSG_DONTWAIT);
   if (more && *more && !client.requests.ready()) return true;
   listener_->left(client.newcomer);
+  if (!more) log::debug("closed a connection to the session's socket: {}", more.error().what);
   if (more && *more) {
     Message m = client.requests.take();
-    return answer(client, m);
+    if (answer(client, m)) return true;
   }
-  if (!more) log::debug("closed a connection to the session's socket: {}", more.error().what);
   if (client.dumping) dump_disconnected();
   return false;
 }
@@ -141,12 +143,13 @@ Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
     case Type::ChosenWanted: return tell_devices(client, message);
     case Type::CheckpointWanted: return start_checkpoint(client, message);
     case Type::Restored: return accept_restored(client, message);
+    case Type::FilesWanted: files_.write_missing(); return Answer::Ok;
     default: break;
   }
   (void)reply(client.fd.get(),
               fail("this version of ckpt (protocol {}) does not support request {}",
                    protocol::kVersion, message.type));
-  return Answer::Close;
+  return client.dumping ? Answer::Sent : Answer::Close;
 }
 
 Result<Keeper::Answer> Keeper::adopt_proxy(Client &client, Message &message) {

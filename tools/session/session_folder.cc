@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 
@@ -18,12 +20,14 @@
 namespace ckpt::tools {
 
 std::string runtime_folder() {
-  for (const char *name : {"CKPT_RUNTIME_DIR", "XDG_RUNTIME_DIR"})
-    if (const char *value = std::getenv(name); value && *value) {
-      std::error_code ec;
-      if (std::filesystem::is_directory(value, ec)) return value;
-    }
-  return "/tmp";
+  constexpr const char *kUsual = "/tmp";
+  auto is_folder = [](const char *path, int access) {
+    std::error_code ec;
+    return path && *path && std::filesystem::is_directory(path, ec) && ::access(path, access) == 0;
+  };
+  const char *chosen = std::getenv("CKPT_RUNTIME_DIR"), *xdg = std::getenv("XDG_RUNTIME_DIR");
+  if (is_folder(chosen, F_OK)) return chosen;
+  return !is_folder(kUsual, W_OK | X_OK) && is_folder(xdg, W_OK | X_OK) ? xdg : kUsual;
 }
 
 std::vector<pid_t> pids_in(const std::string &text) {
@@ -64,8 +68,10 @@ bool is_session_name(std::string_view name) {
 
 Result<SessionFolder> SessionFolder::create(const std::string &purpose) {
   std::string path = fmt::format("{}/ckpt-{}-{}XXXXXX", runtime_folder(), ::getuid(), purpose);
-  if (!::mkdtemp(path.data())) return fail_errno("cannot create the folder {}", path);
-  CKPT_TRY(UniqueFd lock, lock_folder(path));
+  if (!::mkdtemp(path.data()))
+    return fail_with_hint(fmt::format("cannot create the folder {}: {}", path, strerror(errno)),
+                          "name a folder that you may write to with CKPT_RUNTIME_DIR");
+  CKPT_TRY(FolderLock lock, lock_folder(path));
   return SessionFolder(path, std::move(lock), ::getpid());
 }
 

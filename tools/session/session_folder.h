@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/base/unique_fd.h"
+#include "tools/session/leftovers.h"
 
 namespace ckpt::tools {
 
-// $CKPT_RUNTIME_DIR, $XDG_RUNTIME_DIR or /tmp: the first that is an existing folder.
+// $CKPT_RUNTIME_DIR, if that is a folder, or /tmp, where a session outlives the user's login; only
+// where /tmp cannot be used, $XDG_RUNTIME_DIR, which is removed when the user logs out.
 std::string runtime_folder();
 
 // A new folder of mode 0700 in the runtime folder. The process that has created it removes it with
@@ -27,10 +28,10 @@ class SessionFolder {
   std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
 
  private:
-  SessionFolder(std::string path, UniqueFd lock, int owner)
+  SessionFolder(std::string path, FolderLock lock, int owner)
       : path_(std::move(path)), lock_(std::move(lock)), owner_(owner) {}
   std::string path_;
-  UniqueFd lock_;  // shows that the owner lives (leftovers.h)
+  FolderLock lock_;  // shows that the owner lives
   int owner_;
 };
 

@@ -11,12 +11,14 @@
 #include <thread>
 
 #include "agent/protocol.h"
+#include "common/ipc/unix_socket.h"
 #include "common/proc/status.h"
 #include "helper/protocol.h"
 #include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/owners.h"
 #include "tools/session/process_tree.h"
+#include "tools/session/programs.h"
 #include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
@@ -45,16 +47,26 @@ std::string folder_of(const std::string &session_socket) {
   return std::filesystem::path(session_socket).parent_path().string() + "/";
 }
 
+// The PIDs of programs in the file of a session, which the keeper writes again if it was removed.
+// `asked`: keepers that have been asked to.
+std::vector<pid_t> programs_of(pid_t keeper, const std::string &socket, std::set<pid_t> &asked) {
+  std::string file = folder_of(socket) + std::string(kProgramFile);
+  std::vector<pid_t> pids = pids_in(read_file_of(keeper, file));
+  if (!pids.empty() || !asked.insert(keeper).second) return pids;
+  renew_session_files(keeper, socket);
+  return pids_in(read_file_of(keeper, file));
+}
+
 // A program that ckpt-helper has restored is not a descendant of its keeper, but of a stem. Its
 // keeper is the one of the same user with a session that names the stem's child as its program.
-bool find_keeper_of_stem(const ProcessTable &table, pid_t stem, pid_t root, Target &t) {
+bool find_keeper_of_stem(const ProcessTable &table, pid_t stem, pid_t root, Target &t,
+                         std::set<pid_t> &asked) {
   Result<proc::Status> program = proc::read_status(root);
   for (const Process &p : table.names()) {
     std::string socket = session_socket_of(p.pid);
     Result<proc::Status> keeper = proc::read_status(p.pid);
     if (socket.empty() || !keeper || !program || keeper->uids != program->uids) continue;
-    std::string file = folder_of(socket) + std::string(kProgramFile);
-    std::vector<pid_t> programs = pids_in(read_file_of(p.pid, file));
+    std::vector<pid_t> programs = programs_of(p.pid, socket, asked);
     if (std::ranges::find(programs, root) == programs.end()) continue;
     t.session_socket = socket;
     t.keeper = p.pid;
@@ -66,14 +78,15 @@ bool find_keeper_of_stem(const ProcessTable &table, pid_t stem, pid_t root, Targ
 
 // The keeper is the nearest ancestor that listens on a session's socket. Returns false if there is
 // none; `starting` is then an ancestor that may become a keeper, or 0.
-bool find_keeper(const ProcessTable &table, pid_t pid, Target &t, pid_t &starting) {
+bool find_keeper(const ProcessTable &table, pid_t pid, Target &t, pid_t &starting,
+                 std::set<pid_t> &asked) {
   starting = 0;
   for (pid_t at = pid, below = 0; at > 0; below = std::exchange(at, table.find(at)->parent)) {
     const Process *p = table.find(at);
     if (!p) break;
     if (p->command == helper::kStemName && below) {
       starting = at;
-      return find_keeper_of_stem(table, at, below, t);
+      return find_keeper_of_stem(table, at, below, t, asked);
     }
     t.session_socket = session_socket_of(at);
     t.keeper = at;
@@ -113,19 +126,31 @@ bool still_has_ancestors(const ProcessTable &table, pid_t pid) {
   return true;
 }
 
+Failure without_keeper(const Process &p) {
+  if (::geteuid() != 0 && p.uid != ::geteuid())
+    return fail_with_hint(fmt::format("process {} belongs to {}", p.pid, user_name(p.uid)),
+                          "run this as that user, or as root");
+  if (!environment_of(p.pid, protocol::kSessionVariable).empty())
+    return fail_with_hint(
+        fmt::format("process {} was started under ckpt-run or ckpt-restore, which has ended",
+                    p.pid),
+        "it cannot be checkpointed any more; start the program again with ckpt-run");
+  return fail_with_hint(
+      fmt::format("process {} does not run under ckpt-run or ckpt-restore", p.pid),
+      "only programs that were started with ckpt-run or ckpt-restore can be checkpointed");
+}
+
 // ckpt-run opens its session a moment after it was started, and closes it a moment before it ends.
 Result<> wait_for_keeper(pid_t pid, Target &t, const Check &check_cancelled) {
   if (!read_process(pid)) return fail("there is no process {}", pid);
+  std::set<pid_t> asked;
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
     const Process *p = table.find(pid);
     if (!p || has_ended(*p)) return fail("process {} has ended", pid);
     pid_t starting = 0;
-    if (find_keeper(table, pid, t, starting)) return {};
-    if (starting == 0 && still_has_ancestors(table, pid))
-      return fail_with_hint(
-          fmt::format("process {} does not run under ckpt-run or ckpt-restore", pid),
-          "only programs that were started with ckpt-run or ckpt-restore can be checkpointed");
+    if (find_keeper(table, pid, t, starting, asked)) return {};
+    if (starting == 0 && still_has_ancestors(table, pid)) return without_keeper(*p);
     if (restored_by_root(table, starting))
       return fail_with_hint(fmt::format("process {} was restored by root", pid),
                             "run this as root");
@@ -144,12 +169,14 @@ std::string session_file(const Target &t, std::string_view name) {
   return read_file_of(t.keeper, fmt::format("{}/{}", folder, name));
 }
 
-// The process that the keeper knows by this PID. ckpt-helper serves only its own PID namespace,
-// which is then the keeper's and ours.
-const Process *process_of(const ProcessTable &table, const Target &t, pid_t number) {
-  if (!t.helper_stem) return table.find_below(t.keeper, number);
-  const Process *p = table.find(number);
-  return p && p->parent == t.helper_stem ? p : nullptr;
+void renew_missing_files(const Target &t) {
+  Result<UniqueFd> folder =
+      open_folder_of(t.keeper, std::filesystem::path(t.session_socket).parent_path());
+  auto is_missing = [&](std::string_view name) {
+    return ::faccessat(folder->get(), std::string(name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+  };
+  if (folder && (is_missing(kProgramFile) || is_missing(kForeignChildrenFile)))
+    renew_session_files(t.keeper, t.session_socket);
 }
 
 Result<pid_t> program_of(const Target &t, const Check &check_cancelled) {
@@ -158,7 +185,7 @@ Result<pid_t> program_of(const Target &t, const Check &check_cancelled) {
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
     for (pid_t number : pids_in(session_file(t, kProgramFile)))
-      if (const Process *root = process_of(table, t, number)) return root->pid;
+      if (const Process *root = program_of_keeper(table, t.keeper, number)) return root->pid;
     if (session_socket_of(t.keeper).empty()) return program_has_ended(t);
     CKPT_CHECK(sleep_unless_cancelled(check_cancelled));
   }
@@ -248,6 +275,26 @@ u64 Target::smallest_file_size_limit() const {
   return smallest;
 }
 
+void renew_session_files(pid_t keeper, const std::string &session_socket) {
+  constexpr std::chrono::milliseconds kPatience{500};
+  Result<std::optional<UniqueFd>> fd = connect_unix_at_once_of(keeper, session_socket);
+  if (!fd || !*fd) return;
+  int socket = (*fd)->get();
+  (void)set_receive_timeout(socket, kPatience);
+  if (send_message(socket, static_cast<u16>(protocol::Type::FilesWanted),
+                   Writer().put(protocol::kVersion).bytes()))
+    (void)receive_message(socket);
+}
+
+const Process *program_of_keeper(const ProcessTable &table, pid_t keeper, pid_t number) {
+  if (const Process *below = table.find_below(keeper, number)) return below;
+  const Process *p = table.find(number);
+  const Process *stem = p ? table.find(p->parent) : nullptr;
+  if (!stem || stem->command != helper::kStemName) return nullptr;
+  Result<proc::Status> its = proc::read_status(p->pid), keepers = proc::read_status(keeper);
+  return its && keepers && its->uids == keepers->uids ? p : nullptr;
+}
+
 // The main thread does not count: a child that was forked from the agent's thread inherits the
 // thread's name, but has no agent.
 bool runs_agent(pid_t pid) {
@@ -292,6 +339,7 @@ Result<Target> resolve_target(pid_t pid, const Check &check_cancelled) {
   Target t;
   CKPT_CHECK(check_free_descriptors());
   CKPT_CHECK(wait_for_keeper(pid, t, check_cancelled));
+  renew_missing_files(t);
   CKPT_TRY(t.root, program_of(t, check_cancelled));
   CKPT_TRY(t.root_handle, ProcessHandle::open(t.root));
   CKPT_CHECK(find_members(t, check_cancelled));

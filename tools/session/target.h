@@ -37,6 +37,15 @@ struct Target {
   u64 smallest_file_size_limit() const;  // of all processes (RLIMIT_FSIZE)
 };
 
+// Has the keeper write those files of its session again that were removed, as a cleaner of /tmp may
+// do. A keeper of an earlier version refuses it.
+void renew_session_files(pid_t keeper, const std::string &session_socket);
+
+// The process that a keeper knows by this PID (kProgramFile), or null. ckpt-helper restores a
+// program below a stem of its own instead of below the keeper, and serves only its own PID
+// namespace, which is then the keeper's and ours.
+const Process *program_of_keeper(const ProcessTable &table, pid_t keeper, pid_t number);
+
 // True if the process has an agent, whether or not it listens now.
 bool runs_agent(pid_t pid);
 

@@ -3,7 +3,13 @@
 // ckpt-top: shows the state of ckptd, refreshed in a terminal, or once, or as JSON.
 #include <unistd.h>
 
+#include <algorithm>
+#include <iostream>
+#include <sstream>
+
+#include "common/base/json_fields.h"
 #include "common/base/print.h"
+#include "common/base/printable.h"
 #include "common/managed/messages.h"
 #include "tools/command_line.h"
 #include "tools/json_text.h"
@@ -20,35 +26,80 @@ struct Options {
   std::string socket, sort = kSortings[0];
   double interval = 1;
   bool once = false, as_json = false;
+  int first = 0;  // the first program that is shown
 };
 
 TableOptions table_options(const Options &o) {
-  return {.width = terminal_width(), .colours = takes_colours(), .sort = o.sort};
+  return {.width = terminal_size().width, .colours = takes_colours(), .sort = o.sort};
+}
+
+TableOptions screen_options(const Options &o) {
+  TableOptions t = table_options(o);
+  t.height = terminal_size().height;
+  t.first = o.first;
+  return t;
+}
+
+bool is_quit(std::optional<char> key) { return key && (*key == 'q' || *key == 'Q'); }
+
+// How many lines a key scrolls; negative: upwards.
+int lines_of(char key) {
+  int page = std::max(1, terminal_size().height / 2);
+  switch (key) {
+    case kUp: return -1;
+    case kDown: return 1;
+    case kPageUp: return -page;
+    case kPageDown: return page;
+    default: return 0;
+  }
 }
 
 constexpr const char *kKeys =
     "\nKeys      a p u t m: sort by arrival, PID, user, time, memory\n"
-    "          h or ?: this help; q: quit\n"
+    "          arrows, j k, space b: scroll; h or ?: this help; q: quit\n"
     "\nPress any key to go on.\n";
 
-// What a key changes. False: ckpt-top ends.
-bool obey(char key, Options &o, Screen &screen) {
+// Until a key is pressed that does not scroll. False: ckpt-top ends.
+bool show_help(Screen &screen) {
   constexpr double kUntilPressed = 3600;
-  for (const std::string &sorting : kSortings)
-    if (key == sorting[0]) o.sort = sorting;
-  if (key != 'h' && key != '?') return key != 'q' && key != 'Q';
-  screen.show(table_legend() + kKeys);
-  std::optional<char> next = screen.key(kUntilPressed);
-  return !next || (*next != 'q' && *next != 'Q');
+  std::istringstream text(table_legend() + kKeys);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  for (int first = 0;;) {
+    screen.show(scrolled(lines, 0, first, terminal_size().height));
+    std::optional<char> key = screen.key(kUntilPressed);
+    int moved = key ? lines_of(*key) : 0;
+    if (moved == 0) return !is_quit(key);
+    first = std::clamp(first + moved, 0, static_cast<int>(lines.size()));
+  }
 }
 
-Result<> live(Options o, int socket) {
+// What a key changes. False: ckpt-top ends.
+bool obey(char key, Options &o, Screen &screen, int programs) {
+  for (const std::string &sorting : kSortings)
+    if (key == sorting[0]) o.sort = sorting;
+  if (key == 'h' || key == '?') return show_help(screen);
+  o.first = std::clamp(o.first + lines_of(key), 0, programs);
+  return !is_quit(key);
+}
+
+// A ckptd that ends, as for an update, may come back.
+Result<json> status_again(const Options &o, UniqueFd &socket) {
+  Result<json> status = manager_status(socket.get());
+  if (status) return status;
+  CKPT_TRY(socket, connect_manager(o.socket));
+  return manager_status(socket.get());
+}
+
+void live(Options o, UniqueFd socket) {
   Screen screen;
   for (;;) {
-    CKPT_TRY(json status, manager_status(socket));
-    screen.show(status_table(status, table_options(o)));
+    Result<json> status = status_again(o, socket);
+    int programs = status ? static_cast<int>(json_list(*status, "programs").size()) : 0;
+    screen.show(status ? status_table(*status, screen_options(o))
+                       : printable_lines(status.error().text()) + "\nTrying again; q: quit\n");
     std::optional<char> key = screen.key(o.interval);
-    if (key && !obey(*key, o, screen)) return {};
+    if (key && !obey(*key, o, screen, programs)) return;
   }
 }
 
@@ -56,7 +107,7 @@ Result<int> run(const Options &o) {
   CKPT_TRY(UniqueFd socket, connect_manager(o.socket));
   bool terminal = ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO);
   if (terminal && !o.once && !o.as_json) {
-    CKPT_CHECK(live(o, socket.get()));
+    live(o, std::move(socket));
     return 0;
   }
   CKPT_TRY(json status, manager_status(socket.get()));

@@ -7,6 +7,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
@@ -38,6 +39,21 @@ void restore_and_end(int signal) {
   ::raise(signal);
 }
 
+// The rest of an escape sequence (xterm's cursor and page keys).
+char key_of_sequence() {
+  char rest[8]{};
+  pollfd p{STDIN_FILENO, POLLIN, 0};
+  constexpr int kMilliseconds = 20;
+  if (::poll(&p, 1, kMilliseconds) <= 0 || ::read(STDIN_FILENO, rest, sizeof rest) < 2) return 0;
+  switch (rest[1]) {
+    case 'A': return kUp;
+    case 'B': return kDown;
+    case '5': return kPageUp;
+    case '6': return kPageDown;
+    default: return 0;
+  }
+}
+
 }  // namespace
 
 Screen::Screen() {
@@ -58,18 +74,31 @@ Screen::~Screen() {
   restore();
 }
 
-void Screen::show(const std::string &text) { put("\x1b[H\x1b[2J" + text); }
+// Each line replaces the one before it, and the rest of the screen is cleared at the end (ECMA-48,
+// EL and ED): a screen that is cleared first flickers. A line feed after the last line would
+// scroll.
+void Screen::show(const std::string &text) {
+  std::string out = "\x1b[H";
+  for (size_t at = 0; at < text.size();) {
+    size_t end = std::min(text.find('\n', at), text.size());
+    out += (at > 0 ? "\n" : "") + text.substr(at, end - at) + "\x1b[K";
+    at = end + 1;
+  }
+  put(out + "\x1b[J");
+}
 
 std::optional<char> Screen::key(double seconds) {
   pollfd p{STDIN_FILENO, POLLIN, 0};
   if (::poll(&p, 1, static_cast<int>(std::lround(seconds * 1000))) <= 0) return std::nullopt;
   char key = 0;
-  return ::read(STDIN_FILENO, &key, 1) == 1 ? key : 'q';
+  if (::read(STDIN_FILENO, &key, 1) != 1) return 'q';
+  return key == '\x1b' ? key_of_sequence() : key;
 }
 
-int terminal_width() {
+TerminalSize terminal_size() {
   winsize w{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0) return {};
+  return {.width = w.ws_col, .height = w.ws_row};
 }
 
 bool takes_colours() {

@@ -17,14 +17,20 @@ class Screen {
   ~Screen();
   Screen(const Screen &) = delete;
 
+  // Lines that fit into the terminal's height.
   void show(const std::string &text);
   // The key that is pressed within `seconds`; nothing if there is none; 'q' at the end of the
-  // input.
+  // input; one of the constants below for a key that has no character.
   std::optional<char> key(double seconds);
 };
 
-// The terminal's columns at standard output; 0 if it is no terminal.
-int terminal_width();
+inline constexpr char kUp = 'k', kDown = 'j', kPageUp = 'b', kPageDown = ' ';
+
+// The terminal at standard output; zeros if it is no terminal.
+struct TerminalSize {
+  int width = 0, height = 0;
+};
+TerminalSize terminal_size();
 // Whether standard output takes colours: it is a terminal, and NO_COLOR (https://no-color.org) is
 // not set.
 bool takes_colours();

@@ -146,10 +146,10 @@ std::string painted(std::string line, size_t begin, size_t size, const char *col
 }  // namespace
 
 std::string status_table(const json &status, const TableOptions &o) {
-  std::string out;
+  std::vector<std::string> lines;
   auto add = [&](const std::string &line, size_t at, size_t size, const char *colour) {
     std::string shown = cut(line, o.width);
-    out += (o.colours ? painted(shown, at, size, colour) : shown) + "\n";
+    lines.push_back(o.colours ? painted(shown, at, size, colour) : shown);
   };
   const json &gpus = json_list(status, "gpus");
   for (size_t i = 0; i < gpus.size(); i++) add(gpu_line(i, gpus[i]), 0, 6, kBold);
@@ -158,9 +158,26 @@ std::string status_table(const json &status, const TableOptions &o) {
       0, 0, kBold);
   add("", 0, 0, kBold);
   add(kTitles, 0, cut(kTitles, o.width).size(), kBold);
+  auto fixed = static_cast<int>(lines.size());
   for (const json &p : sorted(json_list(status, "programs"), o.sort))
     add(program_line(status, p), kStateAt, state_of(p).size(), colour_of(state_of(p)));
-  return out;
+  return scrolled(lines, fixed, o.first, o.height);
+}
+
+std::string scrolled(const std::vector<std::string> &lines, int fixed, int first, int height) {
+  auto all = static_cast<int>(lines.size());
+  std::string out;
+  auto add = [&](int from, int to) {
+    for (int i = from; i < to; i++) out += lines[static_cast<size_t>(i)] + "\n";
+  };
+  if (height <= 0 || all <= height) return add(0, all), out;
+  if (fixed > height / 2) fixed = 0;  // a node with many GPUs: all lines scroll
+  int shown = std::max(1, height - fixed - 1), rest = all - fixed;
+  first = std::clamp(first, 0, std::max(0, rest - shown));
+  int last = std::min(rest, first + shown);
+  add(0, fixed);
+  add(fixed + first, fixed + last);
+  return out + fmt::format("{} to {} of {}; arrow keys scroll\n", first + 1, last, rest);
 }
 
 std::string table_legend() {
