@@ -2,9 +2,8 @@
 //
 // Places at which a test stops or kills a process, to see what the others do then. They are the
 // steps of a tool ("criu"), and the moments before and after a process sends a message to another
-// one
-// ("send-42" and "sent-42", with the number of the message's type) and after it has received one
-// ("got-42"): between "sent" and the answer, neither side knows what the other one has done.
+// one ("send-42" and "sent-42", with the number of the message's type) and after it has received
+// one ("got-42"): between "sent" and the answer, neither side knows what the other one has done.
 #pragma once
 
 #include <string_view>

@@ -185,7 +185,7 @@ CriuRights rights_to_dump(const Target &target, Reasons &reasons) {
   return rights;
 }
 
-Result<> check_recorded(const CriuRights &rights, const Ownership &recorded) {
+Result<> check_recorded_rights(const CriuRights &rights, const Ownership &recorded) {
   if (!rights.unprivileged() || recorded.is(rights.user)) return {};
   return fail_with_hint(
       fmt::format("the program got other rights in the middle of the checkpoint ({})",

@@ -76,7 +76,7 @@ Closables Dump::find_closables() const {
 // have got other rights since they were checked.
 Result<> Dump::record_owner() {
   Ownership recorded = recorded_.ownership();
-  CKPT_CHECK(check_recorded(rights_, recorded));
+  CKPT_CHECK(check_recorded_rights(rights_, recorded));
   std::string why = why_as_root(rights_, recorded);
   if (!why.empty() && options_.refuse_as_root) return refuse_if({why});
   if (!why.empty()) report_.remarks.push_back(std::move(why));
