@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "common/ipc/unix_socket.h"
+#include "common/proc/status.h"
 #include "helper/protocol.h"
 
 namespace ckpt::tools {
@@ -132,7 +133,7 @@ std::optional<Credentials> owner_of_image(const ImageManifest &m, const Ownershi
 
 CriuRights rights_of_root(const ImageManifest &m, const RestoreRequest &request, Reasons &reasons) {
   CriuRights rights;
-  check_root(reasons);
+  check_root(kRootRestores, reasons);
   if (request.as_root) return rights;
   std::string why;
   std::optional<Credentials> owner = owner_of_image(m, request.recorded, why);
