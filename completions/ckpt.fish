@@ -25,6 +25,7 @@ complete -c ckpt-run -l device -x -a '(__ckpt_devices)' -d 'devices for the prog
 complete -c ckpt-run -l portable -d 'report to the program only what every device offers'
 complete -c ckpt-run -l managed-on-host -d 'put CUDA\'s managed memory into host memory, which can be checkpointed'
 complete -c ckpt-run -l share-ipc -d 'share System V memory, semaphores and message queues with programs outside'
+complete -c ckpt-run -l audit -d 'catch CUDA\'s driver by whatever path the program opens it, with an auditing library'
 complete -c ckpt-run -l list-devices -d 'print the devices and exit'
 complete -c ckpt-run -l json -d 'with --list-devices: print a JSON array'
 complete -c ckpt-run -l host -x -d 'with --list-devices: the devices of another node, where ckpt-devd runs'

@@ -31,6 +31,7 @@ _ckpt-run() {
     '--portable[report to the program only what every device offers]' \
     '--managed-on-host[put CUDA'\''s managed memory into host memory, which can be checkpointed]' \
     '--share-ipc[share System V memory, semaphores and message queues with programs outside]' \
+    '--audit[catch CUDA'\''s driver by whatever path the program opens it, with an auditing library]' \
     '--list-devices[print the devices and exit]' \
     '--json[with --list-devices\: print a JSON array]' \
     '--host=[with --list-devices\: the devices of another node, where ckpt-devd runs]:HOST: ' \

@@ -10,6 +10,7 @@
 #include "agent/participant/participant.h"
 #include "common/base/fields.h"
 #include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
 
 namespace ckpt::agent {
 
@@ -17,6 +18,12 @@ using protocol::State;
 using protocol::Type;
 
 namespace {
+
+// Whether this process itself is the peer.
+bool is_own(int socket) {
+  Result<ucred> peer = peer_credentials(socket);
+  return peer && peer->pid == ::getpid();
+}
 
 constexpr const char *state_name(State state) {
   switch (state) {
@@ -316,6 +323,8 @@ void Dialogue::wake(Incoming &request) {
   Reader in = request.reader();
   std::string session(in.str());
   if (!in.done()) return malformed("Wake");
+  // The program's own ckpt_resume() returns when the program runs.
+  if (is_own(tool_.fd())) return answer(lifecycle_.wake(session));
   // Once it runs, the program may end at once, and this thread with it.
   Result<> awake = lifecycle_.wake(session, [this] { (void)tool_.send(Type::Ok); });
   if (!awake) answer(awake);

@@ -102,8 +102,9 @@ CUresult import_physical_memory(UniqueFd fd, u64 bytes, int device,
 
 bool maps_imported_memory() {
   std::lock_guard lock(mutex);
-  return std::ranges::any_of(
-      physicals(), [](auto &entry) { return entry.second->imported && entry.second->mappings > 0; });
+  return std::ranges::any_of(physicals(), [](auto &entry) {
+    return entry.second->imported && entry.second->mappings > 0;
+  });
 }
 
 Result<> save_physical_memory() {

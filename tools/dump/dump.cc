@@ -230,10 +230,9 @@ Result<> Dump::dump_criu_side() {
   if (marker_.descriptor() >= 0) inherited.push_back(marker_.descriptor());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   if (!options_.criu_log.empty()) log = options_.criu_log;
-  CKPT_CHECK(dump_host_side(
-      {criu_, rights_, target_, *image_, facts_, cancel_, std::move(inherited), std::move(log),
-       recorded_},
-      stopped_));
+  CKPT_CHECK(dump_host_side({criu_, rights_, target_, *image_, facts_, cancel_,
+                             std::move(inherited), std::move(log), recorded_},
+                            stopped_));
   links_ = keep_link_remaps(target_, read_descriptors(target_));
   return {};
 }

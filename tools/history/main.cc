@@ -205,8 +205,8 @@ Result<int> run(const Options &o) {
     print_text(json_text(json(events), 2) + "\n");
   else if (events.empty())
     print("no dump or restore{} is recorded in {}{}\n",
-          o.user.empty() ? "" : " of " + printable(o.user),
-          file.empty() ? "-" : printable(file), own_file_of(o));
+          o.user.empty() ? "" : " of " + printable(o.user), file.empty() ? "-" : printable(file),
+          own_file_of(o));
   else
     print_text(text_of(events));
   return 0;

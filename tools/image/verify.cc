@@ -44,7 +44,7 @@ void print_report(const storage::ImageReader &image,
     print("{}: undamaged, but CANNOT BE RESTORED\n", printable(image.path()));
   else if (report.ok())
     print("{}: undamaged; {} in {} streams checked in {:.1f} s\n", printable(image.path()),
-               human_bytes(s.raw_bytes), image.streams().size(), seconds);
+          human_bytes(s.raw_bytes), image.streams().size(), seconds);
   else
     print("{}: DAMAGED; {} of {} stored chunks are affected\n", printable(image.path()),
           report.damaged_chunks, image.index().chunks.size());

@@ -9,11 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
 #include <fmt/format.h>
+
+#include "common/base/file_text.h"
 
 namespace ckpt::tools {
 namespace {
@@ -35,7 +36,7 @@ sockaddr_storage address4(u32 network_order) {
 // Two lines: "4  eth0  :  1  V3" and then, for each group, "  010000E0  1 0:00000000  0".
 std::vector<Membership> memberships4(int pid) {
   std::vector<Membership> all;
-  std::ifstream in(fmt::format("/proc/{}/net/igmp", pid));
+  std::istringstream in(file_text(fmt::format("/proc/{}/net/igmp", pid)).value_or(""));
   Membership m;
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
@@ -54,7 +55,7 @@ std::vector<Membership> memberships4(int pid) {
 // "4    eth0            ff0200000000000000000001ff000001     1 00000004 0"
 std::vector<Membership> memberships6(int pid) {
   std::vector<Membership> all;
-  std::ifstream in(fmt::format("/proc/{}/net/igmp6", pid));
+  std::istringstream in(file_text(fmt::format("/proc/{}/net/igmp6", pid)).value_or(""));
   for (std::string line; std::getline(in, line);) {
     Membership m;
     std::string digits;

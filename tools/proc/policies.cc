@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
+#include <sstream>
 
+#include "common/base/file_text.h"
 #include "common/base/io.h"
 #include "tools/proc/affinity.h"
 #include "tools/proc/descriptors.h"
@@ -138,7 +139,7 @@ bool needs_remote_calls(const ProcessPolicies &p) {
 
 // The letters of a mapping's flags (proc_pid_smaps(5), VmFlags): locked, when touched.
 bool has_flag(pid_t process, u64 begin, std::string_view flag) {
-  std::ifstream in(fmt::format("/proc/{}/smaps", process));
+  std::istringstream in(file_text(fmt::format("/proc/{}/smaps", process)).value_or(""));
   std::string head = fmt::format("{:x}-", begin);
   bool found = false;
   for (std::string line; std::getline(in, line);) {
@@ -173,7 +174,7 @@ ProcessPolicies ProcessPolicies::of(pid_t process) {
   ProcessPolicies p;
   if (std::optional<i64> n = number_in(fmt::format("/proc/{}/coredump_filter", process), 16))
     p.core_dump_filter = static_cast<u64>(*n);
-  std::ifstream ksm(fmt::format("/proc/{}/ksm_stat", process));
+  std::istringstream ksm(file_text(fmt::format("/proc/{}/ksm_stat", process)).value_or(""));
   for (std::string line; std::getline(ksm, line);) p.merge_pages |= line == "ksm_merge_any: yes";
   return p;
 }
@@ -182,7 +183,7 @@ std::vector<MemoryRange> ranges_with_own_policy(pid_t process) {
   std::map<u64, u64> ends;
   for (const ProcMapping &m : mappings_of(process)) ends[m.begin] = m.end;
   std::vector<MemoryRange> ranges;
-  std::ifstream in(fmt::format("/proc/{}/numa_maps", process));
+  std::istringstream in(file_text(fmt::format("/proc/{}/numa_maps", process)).value_or(""));
   std::string common;
   for (std::string line; std::getline(in, line);) {
     std::string policy = policy_in(line);

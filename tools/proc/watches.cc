@@ -3,20 +3,20 @@
 
 #include <sys/ioctl.h>
 
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "common/base/file_text.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
 namespace {
 
-std::ifstream open_fdinfo(pid_t pid, int fd) {
-  return std::ifstream(fmt::format("/proc/{}/fdinfo/{}", pid, fd));
+std::istringstream fdinfo(pid_t pid, int fd) {
+  return std::istringstream(file_text(fmt::format("/proc/{}/fdinfo/{}", pid, fd)).value_or(""));
 }
 
 u64 hexadecimal(const std::string &text) { return std::strtoull(text.c_str(), nullptr, 16); }
@@ -27,7 +27,7 @@ u64 hexadecimal(const std::string &text) { return std::strtoull(text.c_str(), nu
 std::vector<EpollTarget> epoll_targets(pid_t pid, int epoll) {
   std::vector<EpollTarget> targets;
   std::map<int, u32> seen;
-  std::ifstream in = open_fdinfo(pid, epoll);
+  std::istringstream in = fdinfo(pid, epoll);
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with("tfd:")) continue;
     int fd = std::atoi(line.c_str() + 4);
@@ -41,7 +41,7 @@ std::vector<EpollTarget> epoll_targets(pid_t pid, int epoll) {
 // "inotify wd:3 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 fhandle-bytes:8 …"
 std::vector<u64> inotify_targets(pid_t pid, int inotify) {
   std::vector<u64> inodes;
-  std::ifstream in = open_fdinfo(pid, inotify);
+  std::istringstream in = fdinfo(pid, inotify);
   for (std::string line; std::getline(in, line);)
     if (size_t at = line.find(" ino:"); line.starts_with("inotify ") && at != std::string::npos)
       inodes.push_back(hexadecimal(line.substr(at + 5)));

@@ -15,8 +15,8 @@
 #include "storage/ops/receive.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/recorded_identities.h"
-#include "tools/restore/kept_links.h"
 #include "tools/manifest/restorable.h"
+#include "tools/restore/kept_links.h"
 #include "tools/restore/memory_files.h"
 #include "tools/restore/recorded_sockets.h"
 
