@@ -160,7 +160,7 @@ enum class Type : u16 {
   ChosenWanted = 65,  // {u32 version, str api}: answered by Ok {u32 n, n × str device}: what
                       // DevicesChosen says for the API; n = 0: all. Older keepers refuse it
 
-  FilesWanted = 66,  // {u32 version}: write those files of the session's folder again that were
+  FilesWanted = 69,  // {u32 version}: write those files of the session's folder again that were
                      // removed; answered by Ok. Older keepers refuse it
 
   ImageWritten = 56,  // {str image}: an image is complete, and the program continues; answered by

@@ -7,6 +7,8 @@
 #include <array>
 #include <cstring>
 
+#include "common/base/test_points.h"
+
 namespace ckpt {
 namespace {
 
@@ -108,6 +110,7 @@ Result<> MessageReader::begin_body() {
 }
 
 Message MessageReader::take(pid_t *sender) {
+  test_point_after_receiving(message_.type);
   if (sender) *sender = sender_.value_or(0);
   sender_.reset();
   header_bytes_ = body_bytes_ = 0;

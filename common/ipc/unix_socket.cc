@@ -186,18 +186,12 @@ Result<> send_message_at_once(int socket, u16 type, ByteView body, std::span<con
   return {};
 }
 
-static Message received(MessageReader &reader) {
-  Message m = reader.take();
-  test_point_after_receiving(m.type);
-  return m;
-}
-
 Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
   MessageReader reader(max_bytes);
   for (;;) {
     CKPT_TRY(bool more, reader.receive(socket, 0));
     if (!more) return std::nullopt;
-    if (reader.ready()) return received(reader);
+    if (reader.ready()) return reader.take();
   }
 }
 
@@ -212,7 +206,7 @@ Result<std::optional<Message>> receive_message(int socket, size_t max_bytes,
     if (::poll(&p, 1, static_cast<int>(std::min<i64>(left.count(), 60'000))) <= 0) continue;
     CKPT_TRY(bool more, reader.receive(socket, MSG_DONTWAIT));
     if (!more) return std::nullopt;
-    if (reader.ready()) return received(reader);
+    if (reader.ready()) return reader.take();
   }
 }
 

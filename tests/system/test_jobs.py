@@ -425,7 +425,7 @@ def test_names_of_the_job(ckpt):
     os.kill(job.pid, signal.SIGUSR1)
     assert job.wait() == 85, job.error_text
     (ckpt.folder / "finish").touch()
-    again = ckpt.run("true", options=["--job=100%%/%j", "--member=m%t", "--continue"],
+    again = ckpt.run("sh", "-c", COUNT % "finish", options=["--job=100%%/%j", "--member=m%t", "--continue"],
                      env={"SLURM_JOB_ID": "4711", "SLURM_PROCID": "3"})
     assert again.wait() == 0, again.error_text
     for options, message in [(["--job=%j"], "--job has %j, but none of SLURM_JOB_ID"), (["--job=a", "--member=%q"], "placeholder"),

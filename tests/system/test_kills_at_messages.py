@@ -42,6 +42,13 @@ CHECKED_ELSEWHERE = {
     "ChosenWanted": "test_remote_cuda_moves.py: only CUDA on devices of other nodes asks it",
 }
 
+# Sent only where there are several processes with CUDA, or by a process of the keeper's for the agent's own question.
+NOT_KILLED_AT = {
+    "Keep": "suspend_test.cc: a step that fails, or a tool that hangs up, undoes what was done",
+    "Lock": "suspend_test.cc: likewise",
+    "GpuMemoryWanted": "test_cuda_strict.py: without an answer, the check of free memory is left out",
+}
+
 # What is done, and who answers: a program's agent, or the keeper.
 TOOLS = {
     "Hello": ("dump", "agent"), "Preflight": ("dump", "agent"), "RemarksWanted": ("remarks", "agent"),
@@ -63,7 +70,8 @@ PROGRAMS = {
 
 
 def test_the_tables_have_every_message():
-    rows = [set(TOOLS), set(PROGRAMS), NOT_ANSWERED, OF_OLDER_VERSIONS, set(CHECKED_ELSEWHERE)]
+    rows = [set(TOOLS), set(PROGRAMS), NOT_ANSWERED, OF_OLDER_VERSIONS, set(CHECKED_ELSEWHERE),
+            set(NOT_KILLED_AT)]
     assert set().union(*rows) == set(TYPES)
     assert sum(len(r) for r in rows) == len(TYPES)
 
