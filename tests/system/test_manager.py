@@ -300,7 +300,7 @@ def test_ckpt_top(node):
     assert lines[0].startswith("GPU 0 [############..................] 146 MiB of 256 MiB free, 1 programs")
     assert lines[-1].split()[:5] == [str(a.program()), "3", "running", "0", "100"]
     live = n.ckpt.start("ckpt-top", ["--interval", "0.1"], stdout="tty")
-    wait_for(lambda: live.text.count("\x1b[2J") > 2, "a second refresh")
+    wait_for(lambda: live.text.count("\x1b[H") > 2, "a second refresh")
     live.type("q")
     assert live.wait() == 0
     n.go_on("a", "end")
