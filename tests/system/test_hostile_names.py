@@ -159,7 +159,7 @@ class TestLogOfCkptd:
         daemon = ckpt.start("ckptd", ["--opencl-devices", "none", "--users", "own"])
         daemon.wait_text("listening on")
         code = (f"import socket\nrefused = 0\nfor i in range(300):\n s = socket.socket(socket.AF_UNIX); s.settimeout(20)\n"
-                f" s.connect({str(path)!r})\n refused += b'does not serve' in s.recv(4096)\nprint(refused)")
+                f" s.connect({str(path)!r}); s.sendall(bytes(8))\n refused += b'does not serve' in s.recv(4096)\nprint(refused)")
         done = user.run("/usr/bin/python3", "-c", code)
         assert done.stdout == "300\n", done.stdout + done.stderr
         lines = [x for x in daemon.error_text.splitlines() if f"uid {UID}" in x]
