@@ -62,12 +62,12 @@ def image_limits(ocl, device="pocl", *options):
     return [int(n) for n in re.match(r"(\d+) wide, (\d+) formats", job.text).groups()]
 
 
-def refused_for_images(ocl, source, target, arguments, words):
+def refused_for_images(ocl, source, target, arguments, words, *options):
     job = ocl.start("image_requirements", *arguments, device=source)
     job.wait_text("READY")
     ocl.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
-    refused = ocl.restore("image", target)
+    refused = ocl.restore("image", target, *options)
     assert refused.wait() == 1 and refused.text == ""
     for word in words:
         assert word in refused.error_text, refused.error_text
@@ -89,7 +89,8 @@ def test_a_device_that_cannot_hold_the_images_is_refused(ocl, requirement):
     arguments = ["size", str(widths[source])] if requirement == "size" else ["limit"]
     words = {"size": [], "limit": [f"CL_DEVICE_IMAGE2D_MAX_WIDTH = {widths[source]}"]}[requirement]
     refused_for_images(ocl, source, "oclgrind", arguments,
-                       [str(widths[source]), str(narrow), "CL_DEVICE_IMAGE2D_MAX_WIDTH", *words])
+                       [str(widths[source]), str(narrow), "CL_DEVICE_IMAGE2D_MAX_WIDTH", *words],
+                       *(["--strict-limits"] if requirement == "limit" else []))
 
 
 def test_portable_advertises_only_image_limits_that_all_devices_have(ocl):

@@ -133,7 +133,7 @@ until [ "$(ckpt-ps --json | grep -c counter)" = 0 ]; do sleep 0.1; done
 ckpt-restore --all images
 """)
     lines = said.splitlines()
-    assert [line.split()[0] for line in lines[:3]].count("dumped") == 2
+    assert [line.split()[0] for line in lines if line].count("dumped") == 2
     assert "FAILED" in said and "vsock" in said and "2 dumped, 1 failed" in said
     left = json.loads((ckpt.folder / "left").read_text())
     assert len(left) == 1 and "python3" in left[0]["program"]

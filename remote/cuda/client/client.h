@@ -147,13 +147,15 @@ Site site_of(A... a) {
 }
 
 // Whether the server may have answered so: the object has the number that was chosen for it, or it
-// is one that the program has already (cuModuleGetFunction a second time), or there is none.
+// is one that the program has already (cuModuleGetFunction a second time), or there is none. A
+// device's primary context is the same object again when it is retained after its end.
 template <class T>
 bool may_be_made(T v, u64 chosen) {
   if constexpr (MadeOut<T>) {
     if (!v || number_of(*v) == 0 || number_of(*v) == chosen) return true;
     u64 number = number_of(*v);
-    return kind_of(number) == kKindOf<std::remove_pointer_t<T>> && ledger().lives(number);
+    if (kind_of(number) != kKindOf<std::remove_pointer_t<T>>) return false;
+    return std::is_same_v<T, CUcontext *> ? ledger().was_numbered(number) : ledger().lives(number);
   }
   return true;
 }

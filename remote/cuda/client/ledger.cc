@@ -79,6 +79,11 @@ bool Ledger::lives(u64 number) const {
   return objects_.contains(number);
 }
 
+bool Ledger::was_numbered(u64 number) const {
+  std::lock_guard lock(mutex_);
+  return number <= make_number(kind_of(number), last_serial_);
+}
+
 u64 Ledger::owner_of(u64 number) const {
   std::lock_guard lock(mutex_);
   auto found = objects_.find(number);

@@ -56,6 +56,8 @@ class Ledger {
   std::vector<u64> end_all_of(u64 context);
 
   bool lives(u64 number) const;
+  // It is of new_number(), whether the object lives or has ended.
+  bool was_numbered(u64 number) const;
   // The object that it ends with; 0: none, or it does not live.
   u64 owner_of(u64 number) const;
   // The code that it was found in, or that it is; null: there is none.
