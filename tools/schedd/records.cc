@@ -91,9 +91,12 @@ Result<Records> Records::load(std::string path) {
   return r;
 }
 
+// Slurm counts a job that it has queued again as submitted then (slurmctld's submit_time), and a
+// number that it uses again belongs to a job without restarts.
 Record Records::of(const QueuedJob &job) const {
   auto found = all_.find(job.id);
-  if (found != all_.end() && found->second.submitted == job.submitted) return found->second;
+  if (found != all_.end() && (found->second.submitted == job.submitted || job.restarts > 0))
+    return found->second;
   Record r;
   r.submitted = job.submitted;
   return r;

@@ -238,6 +238,11 @@ TEST_CASE("what was done with jobs is read again as it was written") {
   CHECK(
       record ==
       Record{.submitted = 1000, .done = 0.25, .stays = true, .not_before = 11, .failed_starts = 3});
+  // Slurm has queued it again, which is a new time of submission.
+  QueuedJob requeued = job;
+  requeued.submitted = 2000;
+  requeued.restarts = 1;
+  CHECK(again.of(requeued).done == 0.25);
   // Slurm has given the number to another job.
   job.submitted = 2000;
   CHECK(again.of(job) == Record{.submitted = 2000});
