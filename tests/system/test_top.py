@@ -88,12 +88,12 @@ def test_a_terminal_that_is_too_short(node):
     live = node.start("ckpt-top", ["--interval", "0.1", "--sort", "pid"], stdout="tty", size=(7, 100))
 
     def shown():
-        """The last screen."""
-        return re.sub("\x1b\\[[0-9]*m|\x1b\\[K", "", live.text.split("\x1b[H")[-2])
+        """The last whole screen."""
+        return re.sub("\x1b\\[[0-9]*m|\x1b\\[K", "", re.findall("\x1b\\[H(.*?)\x1b\\[J", live.text, re.S)[-1])
 
     live.wait_text("1 to 2 of 5")
     assert [p for p, *_ in listed(shown())] == pids[:2] and "GPU 0" in shown() and "PRI STATE" in shown()
-    assert shown().split("\x1b[J")[0].count("\n") < 7 and "\x1b[2J" not in live.text
+    assert shown().count("\n") < 7 and "\x1b[2J" not in live.text
     live.type("\x1b[B")
     live.wait_text("2 to 3 of 5")
     live.type("   ")

@@ -171,7 +171,8 @@ std::string scrolled(const std::vector<std::string> &lines, int fixed, int first
     for (int i = from; i < to; i++) out += lines[static_cast<size_t>(i)] + "\n";
   };
   if (height <= 0 || all <= height) return add(0, all), out;
-  if (fixed > height / 2) fixed = 0;  // a node with many GPUs: all lines scroll
+  constexpr int kLeastShown = 2;
+  if (height - fixed - 1 < kLeastShown) fixed = 0;  // a node with many GPUs: all lines scroll
   int shown = std::max(1, height - fixed - 1), rest = all - fixed;
   first = std::clamp(first, 0, std::max(0, rest - shown));
   int last = std::min(rest, first + shown);
