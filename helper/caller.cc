@@ -69,7 +69,7 @@ Result<> take_oom_score(pid_t pid) {
   return write_file_text("/proc/self/oom_score_adj", theirs);
 }
 
-// The user whom the audit log names (pam_loginuid(8)). There is none without CONFIG_AUDIT.
+// The user that the audit log names (pam_loginuid(8)). There is none without CONFIG_AUDIT.
 Result<> take_login_uid(pid_t pid) {
   Result<std::string> theirs = file_text(fmt::format("/proc/{}/loginuid", pid));
   Result<std::string> ours = file_text("/proc/self/loginuid");

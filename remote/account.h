@@ -26,7 +26,7 @@ struct Account {
 std::optional<Account> account_of(uid_t uid);
 std::optional<Account> account_named(const std::string &name);
 
-// Who is at the other end of a connection, as the kernel, a certificate or munge says.
+// The user at the other end of a connection, as the kernel, a certificate or munge says.
 struct Identity {
   // As --allow and the limits have it: a name, or "uid 1000" of a user without one. No account and
   // no certificate has a name of this form.

@@ -20,7 +20,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kPause = 100ms;
 constexpr auto kWarningInterval = 60s;
-// In a turn, of one socket: so few that they have room behind those who have just been handed out.
+// In a turn, of one socket: so few that they have room behind the connections that have just been
+// handed out.
 constexpr int kAcceptedAtOnce = 8;
 constexpr u64 kTimer = ~u64{0}, kDoors = u64{1} << 63;
 
@@ -38,7 +39,7 @@ bool is_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-// Those who wait may use a quarter of the descriptors that this process may have.
+// Waiting connections may use a quarter of the descriptors that this process may have.
 Newcomers::Limits bounded(Newcomers::Limits limits) {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) < 0) return limits;
@@ -97,7 +98,7 @@ Listener::Turn Listener::turn(Time now) {
   std::array<epoll_event, 256> events;
   int n = ::epoll_wait(epoll_.get(), events.data(), events.size(), 0);
   Turn turn;
-  // Those who have spoken make room for the next ones.
+  // Connections that have spoken make room for the next ones.
   std::vector<u64> doors;
   for (int i = 0; i < n; i++) {
     u64 key = events[static_cast<size_t>(i)].data.u64;

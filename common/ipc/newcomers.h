@@ -16,7 +16,7 @@
 // The next one to greet belongs to the source of which the fewest greet, and is the newest of it: a
 // peer that speaks at once is not behind a hundred others that its address has sent before. Honest
 // peers that come together wait for each other's greetings, which take a fraction of a second.
-// Those who greet longer than the fair time lose their place if another newcomer needs it.
+// Newcomers that greet longer than the fair time lose their place if another newcomer needs it.
 //
 // Pure: it is told the time.
 #pragma once
@@ -56,7 +56,7 @@ class Newcomers {
   std::optional<Entered> next(Time now);
   // It has been admitted, or its connection has ended. Nothing, if it has left already.
   void leave(Id id);
-  // Those whose time is over; they have left.
+  // Newcomers whose time is over; they have left.
   std::vector<Id> overdue(Time now);
   // When overdue() or next() has to be asked again, if nothing else happens; no value: never.
   std::optional<Time> wake();

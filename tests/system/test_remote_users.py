@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckpt-devd between users of which some are hostile: nobody is taken for somebody else, and nobody keeps the others out."""
+"""ckpt-devd between users of which some are hostile: no user is taken for another one, and none keeps the others out."""
 import contextlib
 import os
 import shlex

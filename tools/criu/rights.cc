@@ -90,7 +90,7 @@ helper::Identity identity_of(const Credentials &user) {
 // No value: the keeper is root's. A program that root has started for a user (setpriv, a service)
 // may have files and a working folder and namespaces that the user cannot reach.
 std::optional<Process> keeper_of_user(const Target &target) {
-  Process keeper = read_process(target.keeper).value_or(Process());  // of an ended one: nobody's
+  Process keeper = read_process(target.keeper).value_or(Process());  // of an ended one: no user's
   return keeper.has_only(0) ? std::nullopt : std::optional(std::move(keeper));
 }
 

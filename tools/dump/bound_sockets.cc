@@ -33,7 +33,7 @@ std::string bound_path(int socket) {
   return std::string(a.sun_path, ::strnlen(a.sun_path, sizeof a.sun_path));
 }
 
-// The present path of its file, which the kernel tells those who may administer the network.
+// The present path of its file, which the kernel tells processes that may administer the network.
 std::string present_path(int socket) {
   UniqueFd file(::ioctl(socket, kFileOfSocket));
   if (!file) return {};

@@ -16,7 +16,7 @@ namespace ckpt::tools {
 class BoundSockets {
  public:
   static BoundSockets of(const Target &target);
-  // Those whose name CRIU could not find again: bound to a relative path, then renamed.
+  // Sockets whose name CRIU could not find again: bound to a relative path, then renamed.
   void check(Closables &reasons) const;
   nlohmann::json describe_renamed() const;
 

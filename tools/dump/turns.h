@@ -4,10 +4,10 @@
 // user's: their devices may hang, and a machine waits for its shutdown for some minutes only.
 //
 //   slots    Few dumps are under way at a time. The next one is of the user who has the fewest, so
-//            users take turns. A dump that takes long keeps its slot only while nobody else waits.
+//            users take turns. A dump that takes long keeps its slot only while no other user
+//            waits.
 //   time     Each user's programs may have so much time together, from the first one's dump on.
-//   What
-//            is not dumped by then is given up, and its program goes on.
+//            What is not dumped by then is given up, and its program goes on.
 //
 // Pure: it is told the time.
 #pragma once

@@ -35,7 +35,7 @@ class Ref {
   T *p_ = nullptr;
 };
 
-// Who keeps whom
+// Ownership
 //
 // Objects that kept each other in a circle would never be destroyed, or in the middle of something
 // else: when another reference of the circle is dropped. So an object keeps another one only in
@@ -53,7 +53,7 @@ class Ref {
 // of a later one, it knows by its number (Queue::last), or both share a value that keeps nothing
 // (Pulse). Members of objects have the type Kept, which does not compile in any other case.
 //
-// What is under way is kept by those who end it: a pending command by the link, a deferred one by
+// What is under way is kept by what ends it: a pending command by the link, a deferred one by
 // DeferredCommands, a callback by the Notifier. These are no objects, and nothing keeps them.
 enum class Bond { Kind, Older, Own };
 

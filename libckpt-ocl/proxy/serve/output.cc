@@ -61,7 +61,7 @@ void Output::pass_on() {
     if (n <= 0) return;
     ByteView bytes(piece.data(), static_cast<size_t>(n));
     if (channel_.output(way_, bytes))
-      original_.reset();  // a program that closes its own waits for nobody else to do so
+      original_.reset();  // a program that closes its own waits for no other process to do so
     else if (original_)
       (void)write_all(original_.get(), bytes);
   }
