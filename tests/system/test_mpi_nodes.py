@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """MPI jobs on several nodes (docs/BATCH.md). The nodes are namespaces of this machine (nodes.py). Where Open MPI or
 MPICH is missing, its tests are skipped (scripts/setup --full installs both)."""
+import os
+import pathlib
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -83,6 +86,21 @@ def test_job_of_two_nodes(ckpt, nodes, kind):
     job = MpiJob(ckpt, n, kind)
     job.dump("--leave-running")
     job.stop()
+    job.restore(n)
+    job.check_end()
+
+
+def test_job_whose_mpirun_removed_its_files(ckpt, nodes):
+    """As when a node fails and Slurm ends the others with TERM: Open MPI's mpirun then removes the job's folder."""
+    n = nodes(2)
+    job = MpiJob(ckpt, n, "openmpi")
+    job.dump("--leave-running")
+    folders = [pathlib.Path(node.env["TMPDIR"]) for node in n]
+    assert all(list(f.glob("ompi.*")) for f in folders)
+    os.kill(job.job.program(), signal.SIGTERM)
+    assert job.job.wait() != 0
+    wait_members(job.folder, [])
+    assert not any(list(f.glob("ompi.*/*")) for f in folders)
     job.restore(n)
     job.check_end()
 

@@ -264,7 +264,9 @@ Result<> Dump::record_stopped_program() {
   MemoryFiles memory_files = MemoryFiles::of(target_);
   CKPT_CHECK(memory_files.save(*image_, links_));
   manifest_["memory_files"] = memory_files.describe();
-  CKPT_TRY(manifest_["kept_files"], save_kept_files(target_, *image_));
+  KeptFiles kept_files(target_, rights_.for_files(), *image_);
+  CKPT_CHECK(kept_files.save(table));
+  manifest_["kept_files"] = kept_files.describe();
   manifest_["renamed_sockets"] = BoundSockets::of(target_).describe_renamed();
   manifest_["link_remaps"] = describe_links(links_);
   manifest_["file_size_limit"] = target_.smallest_file_size_limit();

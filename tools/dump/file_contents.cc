@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <vector>
 
 #include "common/base/io.h"
@@ -70,6 +71,21 @@ Result<json> save_contents(storage::ImageWriter &image, const std::string &strea
   return json{{"stream", stream},           {"size", st.st_size}, {"mode", st.st_mode & 0777},
               {"uid", st.st_uid},           {"gid", st.st_gid},   {"names", json::array()},
               {"extents", as_json(extents)}};
+}
+
+json describe_folders(const std::string &path, const std::string &files) {
+  json list = json::array();
+  std::filesystem::path folder = "/";
+  for (const auto &name : std::filesystem::path(path).parent_path().relative_path()) {
+    folder /= name;
+    struct stat st {};
+    if (::stat((files + folder.string()).c_str(), &st) != 0) break;
+    list.push_back({{"path", folder.string()},
+                    {"mode", st.st_mode & 07777},
+                    {"uid", st.st_uid},
+                    {"gid", st.st_gid}});
+  }
+  return list;
 }
 
 }  // namespace ckpt::tools

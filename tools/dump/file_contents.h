@@ -15,4 +15,8 @@ namespace ckpt::tools {
 Result<nlohmann::json> save_contents(storage::ImageWriter &image, const std::string &stream,
                                      int fd);
 
+// The folders that lead to a file, the outermost first, with their rights: a restore makes those
+// again that are missing. `files`: what the program's paths begin with here (Target).
+nlohmann::json describe_folders(const std::string &path, const std::string &files);
+
 }  // namespace ckpt::tools

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/dump/kept_files.h"
 
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include <filesystem>
 #include <optional>
-#include <set>
 
 #include "tools/dump/file_contents.h"
 #include "tools/proc/descriptors.h"
@@ -18,47 +18,89 @@ namespace {
 
 using nlohmann::json;
 
-// They are read while the program is stopped.
-constexpr u64 kMostBytes = 16u << 20, kMostBytesOfAll = 64u << 20;
+constexpr u64 kMostBytes = 16u << 20;
 
 // The size of a file on a disk, or nothing if the file is of another kind.
-std::optional<u64> size_on_disk(const std::string &path, const ProcMapping &m) {
+std::optional<u64> size_on_disk(int fd) {
   struct stat st {};
   struct statfs fs {};
-  bool on_disk = ::lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == m.inode &&
-                 ::statfs(path.c_str(), &fs) == 0 && static_cast<long>(fs.f_type) != TMPFS_MAGIC;
+  bool on_disk = ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 0 &&
+                 ::fstatfs(fd, &fs) == 0 && static_cast<long>(fs.f_type) != TMPFS_MAGIC;
   return on_disk ? std::optional(static_cast<u64>(st.st_size)) : std::nullopt;
 }
 
-json describe_folder(const std::string &path) {
+// False: the name leads to another file.
+bool is_file(const std::string &path, u64 inode) {
   struct stat st {};
-  std::string folder = std::filesystem::path(path).parent_path();
-  if (::stat(folder.c_str(), &st) != 0) st.st_mode = 0700;
-  return {{"mode", st.st_mode & 07777}, {"uid", st.st_uid}, {"gid", st.st_gid}};
+  return ::lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == inode;
+}
+
+// All users make files in a folder for temporary files, and each removes only its own (the sticky
+// bit). Returns the folder in the outermost such folder that leads to the file, or nothing.
+std::optional<std::string> temporary_folder(const json &folders) {
+  for (size_t i = 0; i + 1 < folders.size(); i++)
+    if ((folders[i]["mode"].get<u32>() & 01002) == 01002)
+      return folders[i + 1]["path"].get<std::string>() + "/";
+  return std::nullopt;
+}
+
+// As versions up to 0.1.0 read it: the innermost one.
+json innermost(const json &folders) {
+  if (folders.empty()) return {{"mode", 0755}, {"uid", 0}, {"gid", 0}};
+  json folder = folders.back();
+  folder.erase("path");
+  return folder;
 }
 
 }  // namespace
 
-Result<json> save_kept_files(const Target &target, storage::ImageWriter &image) {
-  json list = json::array();
-  std::set<std::string> seen;
-  u64 left = kMostBytesOfAll;
-  for (const Process &p : target.processes)
+Result<> KeptFiles::save(const DescriptorTable &table) {
+  CKPT_CHECK(save_mapped());
+  return save_open_beside(table);
+}
+
+Result<> KeptFiles::save_mapped() {
+  for (const Process &p : target_.processes)
     for (const ProcMapping &m : mappings_of(p.pid)) {
-      if (!m.path.starts_with('/') || seen.contains(m.path) || !can_write(p.pid, m)) continue;
-      seen.insert(m.path);
-      std::optional<u64> size = size_on_disk(target.files + m.path, m);
-      if (!size || *size > std::min(left, kMostBytes)) continue;
-      UniqueFd fd = open_mapped(p.pid, m, target.files);
-      if (!fd) continue;
-      left -= *size;
-      CKPT_TRY(json file,
-               save_contents(image, fmt::format("kept-files/{}", list.size()), fd.get()));
-      file["path"] = m.path;
-      file["folder"] = describe_folder(target.files + m.path);
-      list.push_back(std::move(file));
+      if (!m.path.starts_with('/') || seen_.contains(m.path) || !can_write(p.pid, m)) continue;
+      seen_.insert(m.path);
+      if (is_file(target_.files + m.path, m.inode))
+        CKPT_CHECK(save(m.path, open_mapped(p.pid, m, target_.files)));
     }
-  return list;
+  return {};
+}
+
+Result<> KeptFiles::save_open_beside(const DescriptorTable &table) {
+  AsUser as(user_);
+  if (!as.active()) return {};
+  auto is_beside = [this](const std::string &path) {
+    return std::any_of(temporary_folders_.begin(), temporary_folders_.end(),
+                       [&](const std::string &folder) { return path.starts_with(folder); });
+  };
+  for (const auto &[pid, descriptors] : table)
+    for (const Descriptor &d : descriptors) {
+      if (d.kind != Descriptor::Kind::File || d.deleted || !is_beside(d.target)) continue;
+      std::string here = target_.files + d.target;
+      if (!seen_.insert(d.target).second || !is_file(here, d.inode)) continue;
+      constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
+      CKPT_CHECK(save(d.target, UniqueFd(::open(here.c_str(), kFlags))));
+    }
+  return {};
+}
+
+Result<> KeptFiles::save(const std::string &path, UniqueFd fd) {
+  std::optional<u64> size = fd ? size_on_disk(fd.get()) : std::nullopt;
+  if (!size || *size > std::min(left_, kMostBytes)) return {};
+  left_ -= *size;
+  CKPT_TRY(json file,
+           save_contents(image_, fmt::format("kept-files/{}", described_.size()), fd.get()));
+  json folders = describe_folders(path, target_.files);
+  if (auto folder = temporary_folder(folders)) temporary_folders_.insert(*folder);
+  file["path"] = path;
+  file["folder"] = innermost(folders);
+  file["folders"] = std::move(folders);
+  described_.push_back(std::move(file));
+  return {};
 }
 
 }  // namespace ckpt::tools

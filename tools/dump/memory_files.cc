@@ -104,6 +104,7 @@ Result<> MemoryFiles::save(const File &f, storage::ImageWriter &image,
            save_contents(image, fmt::format("memory-files/{}", described_.size()), f.fd.get()));
   described["path"] = path;
   described["names"] = other_names(path, f.id, f.mapped_as);
+  described["folders"] = describe_folders(path, {});
   described_.push_back(std::move(described));
   return {};
 }

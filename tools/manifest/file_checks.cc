@@ -22,7 +22,7 @@ bool is_regular(const std::string &path, struct stat &st) {
 // A restore makes these files, with their contents and all their names.
 std::set<std::string> files_of_image(const ImageManifest &m, const std::string &prefix) {
   std::set<std::string> paths;
-  for (const ImageManifest::KeptFile &f : m.kept_files)
+  for (const ImageManifest::StoredFile &f : m.kept_files)
     if (::access((prefix + f.path).c_str(), F_OK) != 0) paths.insert(f.path);
   for (const ImageManifest::StoredFile &f : m.memory_files) {
     paths.insert(f.path);

@@ -2,6 +2,7 @@
 #include "tools/manifest/image_manifest.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "agent/protocol.h"
 #include "storage/format/format.h"
@@ -31,6 +32,22 @@ ImageManifest::File file_of(const json &j) {
           j.value("shared", false)};
 }
 
+ImageManifest::StoredFolder folder_of(std::string path, const json &j) {
+  return {std::move(path), j.at("mode").get<u32>(), j.at("uid").get<u32>(), j.at("gid").get<u32>()};
+}
+
+// Images of earlier versions name the innermost folder of a kept file alone, and none of a memory
+// file.
+std::vector<ImageManifest::StoredFolder> folders_of(const json &j) {
+  if (j.contains("folders"))
+    return each<ImageManifest::StoredFolder>(j.at("folders"), [](const json &f) {
+      return folder_of(f.at("path").get<std::string>(), f);
+    });
+  if (!j.contains("folder")) return {};
+  std::string path = j.at("path").get<std::string>();
+  return {folder_of(std::filesystem::path(path).parent_path(), j.at("folder"))};
+}
+
 ImageManifest::StoredFile stored_file_of(const json &j) {
   return {j.at("path").get<std::string>(),
           j.at("names").get<std::vector<std::string>>(),
@@ -39,13 +56,8 @@ ImageManifest::StoredFile stored_file_of(const json &j) {
           j.at("mode").get<u32>(),
           j.at("uid").get<u32>(),
           j.at("gid").get<u32>(),
-          j.at("extents").get<std::vector<std::pair<u64, u64>>>()};
-}
-
-ImageManifest::KeptFile kept_file_of(const json &j) {
-  const json &folder = j.at("folder");
-  return {stored_file_of(j), folder.at("mode").get<u32>(), folder.at("uid").get<u32>(),
-          folder.at("gid").get<u32>()};
+          j.at("extents").get<std::vector<std::pair<u64, u64>>>(),
+          folders_of(j)};
 }
 
 // A list that cannot be read gives no processors, which is not plausible.
@@ -85,6 +97,18 @@ ImageManifest::SocketOptions socket_options_of(const json &j) {
 
 bool names_processors(const ImageManifest::ThreadAffinity &p) { return !p.processors.empty(); }
 
+// Each leads to the file, and to the next.
+bool plausible_folders(const ImageManifest::StoredFile &f) {
+  std::string_view before;
+  for (const ImageManifest::StoredFolder &folder : f.folders) {
+    bool leads = folder.path.starts_with('/') && f.path.starts_with(folder.path + "/") &&
+                 folder.path.size() > before.size();
+    if (!leads || folder.mode > 07777) return false;
+    before = folder.path;
+  }
+  return true;
+}
+
 // Extents in order, within the file; so none of them overflows.
 bool plausible_file(const ImageManifest::StoredFile &f) {
   u64 end = 0;
@@ -94,7 +118,7 @@ bool plausible_file(const ImageManifest::StoredFile &f) {
   }
   auto is_path = [](const std::string &name) { return name.starts_with('/'); };
   return f.size <= storage::kMaxStreamBytes && f.mode <= 0777 && is_path(f.path) &&
-         std::all_of(f.names.begin(), f.names.end(), is_path);
+         std::all_of(f.names.begin(), f.names.end(), is_path) && plausible_folders(f);
 }
 
 std::optional<Endpoint> endpoint_of(const json &j) {
@@ -140,7 +164,8 @@ ImageManifest parse_or_throw(const json &j) {
   m.mapped_files = each<ImageManifest::File>(j.at("mapped_files"), file_of);
   m.memory_files =
       each<ImageManifest::StoredFile>(j.value("memory_files", json::array()), stored_file_of);
-  m.kept_files = each<ImageManifest::KeptFile>(j.value("kept_files", json::array()), kept_file_of);
+  m.kept_files =
+      each<ImageManifest::StoredFile>(j.value("kept_files", json::array()), stored_file_of);
   m.pipes = each<ImageManifest::Pipe>(j.at("pipes"), [](const json &p) {
     return ImageManifest::Pipe{p.at("inode").get<u64>(), p.at("fd").get<int>(),
                                p.at("program_reads").get<bool>()};

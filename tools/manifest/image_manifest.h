@@ -58,6 +58,10 @@ struct ImageManifest {
     std::optional<u64> hash;
     bool shared = false;  // mapped so that the program sees its changes
   };
+  struct StoredFolder {
+    std::string path;
+    u32 mode, uid, gid;
+  };
   struct StoredFile {  // with its contents: tools/dump/memory_files.h, kept_files.h
     std::string path;
     std::vector<std::string> names;  // others
@@ -65,10 +69,8 @@ struct ImageManifest {
     u64 size;
     u32 mode, uid, gid;
     std::vector<std::pair<u64, u64>> extents;  // offset and length; holes lie between them
+    std::vector<StoredFolder> folders;         // that lead to it, the outermost first
     u64 data_bytes() const;
-  };
-  struct KeptFile : StoredFile {
-    u32 folder_mode, folder_uid, folder_gid;
   };
   struct Link {
     std::string path;  // that CRIU opens, and removes
@@ -112,7 +114,7 @@ struct ImageManifest {
   std::vector<File> files;
   std::vector<File> mapped_files;
   std::vector<StoredFile> memory_files;
-  std::vector<KeptFile> kept_files;
+  std::vector<StoredFile> kept_files;
   std::vector<Pipe> pipes;
   std::vector<Socket> sockets;    // of IP that have a port; none in images of ckpt 0.1
   u64 file_size_limit = ~u64{0};  // the smallest RLIMIT_FSIZE of all processes

@@ -22,12 +22,11 @@ namespace ckpt::tools {
 namespace {
 
 using StoredFile = ImageManifest::StoredFile;
-using KeptFile = ImageManifest::KeptFile;
+using StoredFolder = ImageManifest::StoredFolder;
 
-Credentials owner_of(const StoredFile &f) { return {f.uid, f.gid, {}}; }
-
-std::string folder_of(const std::string &path) {
-  return std::filesystem::path(path).parent_path().string();
+template <class T>
+Credentials owner_of(const T &f) {
+  return {f.uid, f.gid, {}};
 }
 
 bool is_tmpfs(const std::string &folder) {
@@ -38,6 +37,31 @@ bool is_tmpfs(const std::string &folder) {
 std::optional<struct stat> stat_of(const std::string &path) {
   struct stat st {};
   return ::lstat(path.c_str(), &st) == 0 ? std::optional(st) : std::nullopt;
+}
+
+// The folder of the file, or the first folder above it that exists: a restore makes the others.
+std::string folder_of(const std::string &path) {
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  while (folder.has_relative_path() && !stat_of(folder)) folder = folder.parent_path();
+  return folder.string();
+}
+
+// Why the missing folders of the file cannot be made. Images of earlier versions do not name all.
+std::string refused_folders(const StoredFile &f) {
+  std::string wanted = std::filesystem::path(f.path).parent_path(), above = folder_of(f.path);
+  if (above == wanted) return {};
+  auto missing = std::ranges::find_if(f.folders, [&](const StoredFolder &d) {
+    return std::filesystem::path(d.path).parent_path() == above;
+  });
+  if (missing == f.folders.end())
+    return fmt::format("the folder of the program's file {} is missing: make the folder", f.path);
+  AsUser as(owner_of(*missing));
+  if (as.active() && ::faccessat(AT_FDCWD, above.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
+  return fmt::format(
+      "the folder of the program's file {} is missing, and user {} cannot make {}: make that "
+      "folder "
+      "for this user",
+      f.path, missing->uid, missing->path);
 }
 
 // A name that leads to another file than the program's cannot be given to the program's again.
@@ -129,19 +153,15 @@ Result<> fill(int fd, const StoredFile &f, const storage::ImageReader &image) {
 }  // namespace
 
 void check_kept_files(const ImageManifest &m, Reasons &reasons) {
-  for (const KeptFile &f : m.kept_files) {
-    std::string folder = folder_of(f.path);
-    if (!stat_of(f.path) && !stat_of(folder) && !stat_of(folder_of(folder)))
-      reasons.push_back(fmt::format(
-          "the folder of {}, which the program has mapped, cannot be made, because {} is missing: "
-          "make that folder",
-          f.path, folder_of(folder)));
-  }
+  for (const StoredFile &f : m.kept_files)
+    if (std::string why = refused_folders(f); !why.empty()) reasons.push_back(std::move(why));
 }
 
 void check_memory_files(const ImageManifest &m, Reasons &reasons) {
-  for (const StoredFile &f : m.memory_files)
+  for (const StoredFile &f : m.memory_files) {
     if (std::string why = refused(f); !why.empty()) reasons.push_back(std::move(why));
+    if (std::string why = refused_folders(f); !why.empty()) reasons.push_back(std::move(why));
+  }
   check_room(m.memory_files, reasons);
   check_writers(m.memory_files, reasons);
 }
@@ -156,27 +176,19 @@ Result<> RestoredMemoryFiles::write(const ImageManifest &m, const storage::Image
     if (Result<> done = write(f, image); !done)
       return Failure(
           std::move(done.error()).in(fmt::format("cannot restore the shared memory {}", f.path)));
-  for (const KeptFile &f : m.kept_files)
-    if (Result<> done = stat_of(f.path) ? Result<>{} : make(f, image); !done)
+  for (const StoredFile &f : m.kept_files)
+    if (Result<> done = stat_of(f.path) ? Result<>{} : write(f, image); !done)
       return Failure(std::move(done.error()).in(fmt::format("cannot make {} again", f.path)));
   return {};
 }
 
-Result<> RestoredMemoryFiles::make(const KeptFile &f, const storage::ImageReader &image) {
-  CKPT_CHECK(make_folder(f));
-  return write(f, image);
-}
-
-Result<> RestoredMemoryFiles::make_folder(const KeptFile &f) {
-  std::string folder = folder_of(f.path);
-  if (stat_of(folder)) return {};
-  Credentials owner{f.folder_uid, f.folder_gid, {}};
-  AsUser as(owner);
-  if (!as.active()) return fail("cannot act as user {}", f.folder_uid);
-  if (::mkdir(folder.c_str(), 0700) < 0) return fail_errno("cannot make the folder {}", folder);
-  made_.emplace_back(folder, owner);
-  if (::chmod(folder.c_str(), f.folder_mode & 07777) < 0)
-    return fail_errno("cannot set the rights of {}", folder);
+Result<> RestoredMemoryFiles::make(const StoredFolder &f) {
+  if (stat_of(f.path)) return {};
+  AsUser as(owner_of(f));
+  if (!as.active()) return fail("cannot act as user {}", f.uid);
+  if (::mkdir(f.path.c_str(), 0700) < 0) return fail_errno("cannot make the folder {}", f.path);
+  made_.emplace_back(f.path, owner_of(f));
+  if (::chmod(f.path.c_str(), f.mode) < 0) return fail_errno("cannot set the rights of {}", f.path);
   return {};
 }
 
@@ -196,6 +208,7 @@ Result<UniqueFd> RestoredMemoryFiles::open(const StoredFile &f) {
 }
 
 Result<> RestoredMemoryFiles::write(const StoredFile &f, const storage::ImageReader &image) {
+  for (const StoredFolder &folder : f.folders) CKPT_CHECK(make(folder));
   // The owner of the file may have made the folder's name lead elsewhere meanwhile.
   AsUser as(owner_of(f));
   if (!as.active()) return fail("cannot access it as user {}", f.uid);

@@ -19,7 +19,7 @@ namespace ckpt::tools {
 // that can change the file, such as the original program.
 void check_memory_files(const ImageManifest &m, Reasons &reasons);
 
-// Kept files that are missing, and cannot be made.
+// Kept files that are missing, and whose folders cannot be made.
 void check_kept_files(const ImageManifest &m, Reasons &reasons);
 
 class RestoredMemoryFiles {
@@ -36,8 +36,7 @@ class RestoredMemoryFiles {
  private:
   Result<UniqueFd> open(const ImageManifest::StoredFile &f);
   Result<> write(const ImageManifest::StoredFile &f, const storage::ImageReader &image);
-  Result<> make(const ImageManifest::KeptFile &f, const storage::ImageReader &image);
-  Result<> make_folder(const ImageManifest::KeptFile &f);
+  Result<> make(const ImageManifest::StoredFolder &f);
   Result<> add_names(const ImageManifest::StoredFile &f);
 
   std::vector<std::pair<std::string, Credentials>> made_;
