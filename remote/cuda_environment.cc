@@ -33,6 +33,7 @@ nlohmann::json cuda_environment() {
   if (driver.empty() || runtime.empty()) return nlohmann::json::object();
   nlohmann::json out = {{"software", true}};  // no static runtime
   out["set"]["CKPT_CUDA_LIBRARY"] = driver + "/libcuda.so.1";
+  out["set"]["CKPT_CUDA_RUNTIMES"] = runtime;
   out["in_front"]["LD_LIBRARY_PATH"] = driver + ":" + runtime;
   // After a move to this node the program itself calls a driver, which may be the software device.
   std::string broker = folder_with("ckpt-softcuda-broker", {build / "softcuda", own_folder()});

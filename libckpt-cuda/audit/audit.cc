@@ -2,8 +2,10 @@
 //
 // libckpt-cuda-audit.so, named by LD_AUDIT: a program that opens NVIDIA's driver by its path, or
 // finds another one before ours, gets our library instead (rtld-audit(7), la_objsearch). Only our
-// own library gets the driver. The loader puts this file into the program and into all that it
-// executes, into a link-map namespace of its own, so it uses no C++ library and allocates nothing.
+// own library gets the driver. Where devices need a runtime of ours (the software device, devices
+// of other nodes), NVIDIA's shared one is replaced in the same way. The loader puts this file into
+// the program and into all that it executes, into a link-map namespace of its own, so it uses no
+// C++ library and allocates nothing.
 //
 // With an auditor, the loader decides on the size of the static TLS block before it loads the
 // program's libraries. What they need comes out of a reserve, and a library that does not fit makes
@@ -21,6 +23,7 @@
 namespace {
 
 constexpr const char *kLibraryVariable = "CKPT_CUDA_LIBRARY";
+constexpr const char *kRuntimesVariable = "CKPT_CUDA_RUNTIMES";  // the folder of ours
 constexpr const char *kAuditVariable = "LD_AUDIT=";
 constexpr const char *kReserveTunable = "glibc.rtld.optional_static_tls=";
 constexpr std::size_t kUsualReserve = 512;  // dl-tls.c and dl-tunables.list of glibc
@@ -45,6 +48,17 @@ bool is_ours(const char *path) {
   if (ours == nullptr || path == nullptr || !is_driver(path)) return false;
   auto folder = static_cast<std::size_t>(file_of(ours) - ours);
   return file_of(path) == path + folder && std::memcmp(path, ours, folder) == 0;
+}
+
+// Our runtime of the same version as the one that is looked for, or null. The loader copies the
+// path before it looks for the next file, and one thread at a time looks for files.
+const char *our_runtime(const char *name) {
+  static char path[PATH_MAX];
+  const char *folder = std::getenv(kRuntimesVariable), *file = file_of(name);
+  if (folder == nullptr || std::strncmp(file, "libcudart.so.", 13) != 0) return nullptr;
+  if (std::strlen(folder) + 1 + std::strlen(file) >= sizeof path) return nullptr;
+  std::strcat(std::strcat(std::strcpy(path, folder), "/"), file);
+  return ::access(path, R_OK) == 0 ? path : nullptr;
 }
 
 // ---- the reserve of static TLS
@@ -131,8 +145,9 @@ extern "C" {
 // program or a script has put in front of LD_LIBRARY_PATH).
 [[gnu::visibility("default")]] char *la_objsearch(const char *name, uintptr_t *cookie,
                                                   unsigned int flag) {
-  bool wanted = flag == LA_SER_ORIG && *cookie != 1 && is_driver(name);
-  const char *ours = wanted ? std::getenv(kLibraryVariable) : nullptr;
+  const char *ours = nullptr;
+  if (flag == LA_SER_ORIG && *cookie != 1)
+    ours = is_driver(name) ? std::getenv(kLibraryVariable) : our_runtime(name);
   return const_cast<char *>(ours != nullptr ? ours : name);
 }
 }

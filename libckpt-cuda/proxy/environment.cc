@@ -33,8 +33,10 @@ void add_software_device(const fs::path &driver, json &out, std::string &folders
   std::error_code ec;
   if (fs::exists(room / "ckpt-softcuda-broker", ec)) {
     out["set"]["CKPT_SOFTCUDA_BROKER"] = (room / "ckpt-softcuda-broker").string();
+    out["set"]["CKPT_CUDA_RUNTIMES"] = (room / "runtime").string();
     for (const char *part : {"runtime", "nvml", "nvrtc"}) folders += ":" + (room / part).string();
   } else {
+    out["set"]["CKPT_CUDA_RUNTIMES"] = here.string();
     out["set"]["CKPT_SOFTCUDA_BROKER"] = (own_folder() / "ckpt-softcuda-broker").string();
     folders += ":" + here.string();
   }

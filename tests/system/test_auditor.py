@@ -9,7 +9,7 @@ import pytest
 
 from conftest import BUILD, wait_for
 from cuda_programs import make  # noqa: F401
-from toolkit import NVCC, WHY_NOT
+from toolkit import HOME, NVCC, WHY_NOT
 
 CUDA_LIBRARY = BUILD / "libckpt-cuda" / "libcuda.so.1"
 needs_cuda = pytest.mark.skipif(not CUDA_LIBRARY.exists(), reason="ckpt's CUDA library is not built")
@@ -87,7 +87,7 @@ def test_threads_with_small_stacks(ckpt, options):
     program = compiled(ckpt.folder, "stacks", STACKS, "-pthread")
     if not options:
         says(run(ckpt, "--", program), "ok")
-    else:  # 8 KiB of each stack are for static TLS, so these threads start, and use what is left
+    else:  # 4 KiB of each stack are for static TLS, so these threads start, and use what is left
         says(run(ckpt, *options, "--", compiled(ckpt.folder, "half", STACKS.replace("8000", "1000"), "-pthread")), "ok")
 
 
@@ -119,7 +119,7 @@ def test_the_users_own_tunables_are_kept(ckpt):
     tunables = run(ckpt, "--audit", "sh", "-c", "echo $GLIBC_TUNABLES",
                    GLIBC_TUNABLES="glibc.malloc.check=0:glibc.rtld.optional_static_tls=12288").stdout.strip()
     assert tunables == "glibc.malloc.check=0:glibc.rtld.optional_static_tls=12288"
-    assert run(ckpt, "--audit", "sh", "-c", "echo $GLIBC_TUNABLES").stdout.strip() == "glibc.rtld.optional_static_tls=8192"
+    assert run(ckpt, "--audit", "sh", "-c", "echo $GLIBC_TUNABLES").stdout.strip() == "glibc.rtld.optional_static_tls=4096"
 
 
 @needs_cuda
@@ -165,15 +165,19 @@ def test_an_opencl_driver_in_the_program_is_named_at_the_start_and_at_the_dump(c
     assert job.wait() == 0
 
 
+# The script puts another driver in front of ours, or leaves only the toolkit's libraries, whose runtime the software
+# device cannot have.
 @pytest.mark.skipif(not NVCC, reason=WHY_NOT)
-def test_a_cuda_program_whose_script_replaces_the_search_path_is_dumped(ckpt, make):  # noqa: F811
+@pytest.mark.parametrize("others", ["compat:$LD_LIBRARY_PATH", "compat:toolkit"])
+def test_a_cuda_program_whose_script_sets_the_search_path_is_dumped(ckpt, make, others):  # noqa: F811
     ckpt.env["CKPT_SOFTCUDA"] = "1x256M"
     program = make("steps.cu")
     stub = ckpt.folder / "compat"
     stub.mkdir()
     compiled(stub, "libcuda.so.1", "int cuInit(unsigned f) { return 34; }", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1")
+    (ckpt.folder / "toolkit").symlink_to(f"{HOME}/lib64")
     (ckpt.folder / "pause").touch()
-    job = ckpt.run("sh", "-c", f"LD_LIBRARY_PATH={stub}:$LD_LIBRARY_PATH exec {program} 3")
+    job = ckpt.run("sh", "-c", f"LD_LIBRARY_PATH={others} exec {program} 3")
     job.wait_lines(1)
     ckpt.dump(job.pid, "image")
     assert job.wait() == 85

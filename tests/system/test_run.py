@@ -26,7 +26,8 @@ def test_arguments_and_folder(ckpt):
 
 
 OPENCL = {"OCL_ICD_VENDORS"}
-CUDA = {"LD_LIBRARY_PATH", "CKPT_CUDA_DRIVER", "CKPT_CUDA_LIBRARY", "CKPT_CUDA_NOTICE", "CKPT_SOFTCUDA_BROKER"}
+CUDA = {"LD_LIBRARY_PATH", "CKPT_CUDA_DRIVER", "CKPT_CUDA_LIBRARY", "CKPT_CUDA_NOTICE", "CKPT_CUDA_RUNTIMES",
+        "CKPT_SOFTCUDA_BROKER"}
 
 
 def test_environment_of_the_program(ckpt):

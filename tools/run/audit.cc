@@ -22,9 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Threads with stacks of 16 KiB still start with this room; a program that needs more is started
-// without the auditor (libckpt-cuda/audit).
-constexpr unsigned long kRoomForTls = 8192;
+// It comes from the stack of each thread, and threads with stacks of 16 KiB must still run: with an
+// auditor, the loader saves all vector registers there when it binds a symbol (AVX-512: 5 KiB). A
+// program that needs more room is started without the auditor (libckpt-cuda/audit).
+constexpr unsigned long kRoomForTls = 4096;
 constexpr std::string_view kTlsTunable = "glibc.rtld.optional_static_tls";
 constexpr size_t kMaxExecutable = 256u << 20, kMaxScript = 1u << 20;
 
