@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small files on a disk that vanish while a program does not run: a restore makes them again, with their folders."""
+import os
 import pathlib
 import shutil
 import uuid
@@ -9,13 +10,14 @@ import pytest
 from conftest import criu_with, image_manifest
 from test_restore import refused
 
-# Counts in a file that it has mapped, and holds another one open. Says what both contain.
+# Counts in a file that it has mapped, and holds another one and a FIFO open. Says what both files contain.
 COUNTS = """
 import mmap, os, pathlib, sys, time
 folder = pathlib.Path(sys.argv[1])
 with open(folder / "inner" / "deep" / "mapped", "r+b") as f:
     shared = mmap.mmap(f.fileno(), 4096)
 open_only = open(folder / "open", "rb")
+fifo = os.open(folder / "fifo", os.O_RDWR)
 count = 0
 while not pathlib.Path("finish").exists():
     count += 1
@@ -38,6 +40,7 @@ def temporary():
     folder.chmod(0o701)
     (folder / "inner" / "deep" / "mapped").write_bytes(bytes(4096))
     (folder / "open").write_text("text")
+    os.mkfifo(folder / "fifo", 0o600)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -93,5 +96,5 @@ def test_a_failed_restore_removes_what_it_made(ckpt, temporary):
     shutil.rmtree(temporary)
     job = ckpt.restore("img", env=criu_with(ckpt, before_restore=f"ls {temporary} >made; false"))
     assert job.wait() == 1
-    assert (ckpt.folder / "made").read_text().split() == ["inner", "open"]
+    assert (ckpt.folder / "made").read_text().split() == ["fifo", "inner", "open"]
     assert not temporary.exists()

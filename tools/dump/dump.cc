@@ -267,6 +267,7 @@ Result<> Dump::record_stopped_program() {
   KeptFiles kept_files(target_, rights_.for_files(), *image_);
   CKPT_CHECK(kept_files.save(table));
   manifest_["kept_files"] = kept_files.describe();
+  manifest_["kept_fifos"] = kept_files.describe_fifos();
   manifest_["renamed_sockets"] = BoundSockets::of(target_).describe_renamed();
   manifest_["link_remaps"] = describe_links(links_);
   manifest_["file_size_limit"] = target_.smallest_file_size_limit();

@@ -30,9 +30,9 @@ std::optional<u64> size_on_disk(int fd) {
 }
 
 // False: the name leads to another file.
-bool is_file(const std::string &path, u64 inode) {
+bool is_file(const std::string &path, u64 inode, mode_t kind = S_IFREG) {
   struct stat st {};
-  return ::lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == inode;
+  return ::lstat(path.c_str(), &st) == 0 && (st.st_mode & S_IFMT) == kind && st.st_ino == inode;
 }
 
 // All users make files in a folder for temporary files, and each removes only its own (the sticky
@@ -79,13 +79,24 @@ Result<> KeptFiles::save_open_beside(const DescriptorTable &table) {
   };
   for (const auto &[pid, descriptors] : table)
     for (const Descriptor &d : descriptors) {
-      if (d.kind != Descriptor::Kind::File || d.deleted || !is_beside(d.target)) continue;
+      if (d.deleted || !is_beside(d.target) || !seen_.insert(d.target).second) continue;
       std::string here = target_.files + d.target;
-      if (!seen_.insert(d.target).second || !is_file(here, d.inode)) continue;
+      if (is_file(here, d.inode, S_IFIFO)) note_fifo(d.target);
+      if (!is_file(here, d.inode)) continue;
       constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
       CKPT_CHECK(save(d.target, UniqueFd(::open(here.c_str(), kFlags))));
     }
   return {};
+}
+
+void KeptFiles::note_fifo(const std::string &path) {
+  struct stat st {};
+  if (::lstat((target_.files + path).c_str(), &st) != 0) return;
+  fifos_.push_back({{"path", path},
+                    {"mode", st.st_mode & 0777},
+                    {"uid", st.st_uid},
+                    {"gid", st.st_gid},
+                    {"folders", describe_folders(path, target_.files)}});
 }
 
 Result<> KeptFiles::save(const std::string &path, UniqueFd fd) {

@@ -6,7 +6,8 @@
 //
 // - that the program has mapped shared and can write, such as the table of a JVM in
 //   /tmp/hsperfdata_USER or the shared memory of a database;
-// - that it has open beside such a file, in the same folder of a folder for temporary files: an MPI
+// - that it has open beside such a file, FIFOs included, in the same folder of a folder for
+// temporary files: an MPI
 //   library has such a folder, which its mpirun removes as a whole.
 //
 // A restore makes those again that are missing, with their folders, and changes none. Memory files
@@ -34,18 +35,20 @@ class KeptFiles {
   Result<> save(const DescriptorTable &table);
   // What the manifest says about these files.
   nlohmann::json describe() const { return described_; }
+  nlohmann::json describe_fifos() const { return fifos_; }
 
  private:
   Result<> save_mapped();
   Result<> save_open_beside(const DescriptorTable &table);
   Result<> save(const std::string &path, UniqueFd fd);
+  void note_fifo(const std::string &path);
 
   const Target &target_;
   Credentials user_;
   storage::ImageWriter &image_;
   std::set<std::string> seen_, temporary_folders_;
   u64 left_ = 64u << 20;  // bytes: they are read while the program is stopped
-  nlohmann::json described_ = nlohmann::json::array();
+  nlohmann::json described_ = nlohmann::json::array(), fifos_ = nlohmann::json::array();
 };
 
 }  // namespace ckpt::tools

@@ -48,16 +48,15 @@ std::vector<ImageManifest::StoredFolder> folders_of(const json &j) {
   return {folder_of(std::filesystem::path(path).parent_path(), j.at("folder"))};
 }
 
+ImageManifest::StoredName stored_name_of(const json &j) {
+  return {j.at("path").get<std::string>(), j.at("mode").get<u32>(), j.at("uid").get<u32>(),
+          j.at("gid").get<u32>(), folders_of(j)};
+}
+
 ImageManifest::StoredFile stored_file_of(const json &j) {
-  return {j.at("path").get<std::string>(),
-          j.at("names").get<std::vector<std::string>>(),
-          j.at("stream").get<std::string>(),
-          j.at("size").get<u64>(),
-          j.at("mode").get<u32>(),
-          j.at("uid").get<u32>(),
-          j.at("gid").get<u32>(),
-          j.at("extents").get<std::vector<std::pair<u64, u64>>>(),
-          folders_of(j)};
+  return {stored_name_of(j), j.at("names").get<std::vector<std::string>>(),
+          j.at("stream").get<std::string>(), j.at("size").get<u64>(),
+          j.at("extents").get<std::vector<std::pair<u64, u64>>>()};
 }
 
 // A list that cannot be read gives no processors, which is not plausible.
@@ -97,16 +96,18 @@ ImageManifest::SocketOptions socket_options_of(const json &j) {
 
 bool names_processors(const ImageManifest::ThreadAffinity &p) { return !p.processors.empty(); }
 
-// Each leads to the file, and to the next.
-bool plausible_folders(const ImageManifest::StoredFile &f) {
+bool is_path(const std::string &name) { return name.starts_with('/'); }
+
+// Each folder leads to the file, and to the next one.
+bool plausible_name(const ImageManifest::StoredName &f) {
   std::string_view before;
   for (const ImageManifest::StoredFolder &folder : f.folders) {
-    bool leads = folder.path.starts_with('/') && f.path.starts_with(folder.path + "/") &&
+    bool leads = is_path(folder.path) && f.path.starts_with(folder.path + "/") &&
                  folder.path.size() > before.size();
     if (!leads || folder.mode > 07777) return false;
     before = folder.path;
   }
-  return true;
+  return is_path(f.path) && f.mode <= 0777;
 }
 
 // Extents in order, within the file; so none of them overflows.
@@ -116,9 +117,8 @@ bool plausible_file(const ImageManifest::StoredFile &f) {
     if (offset < end || offset > f.size || length > f.size - offset) return false;
     end = offset + length;
   }
-  auto is_path = [](const std::string &name) { return name.starts_with('/'); };
-  return f.size <= storage::kMaxStreamBytes && f.mode <= 0777 && is_path(f.path) &&
-         std::all_of(f.names.begin(), f.names.end(), is_path) && plausible_folders(f);
+  return f.size <= storage::kMaxStreamBytes && plausible_name(f) &&
+         std::ranges::all_of(f.names, is_path);
 }
 
 std::optional<Endpoint> endpoint_of(const json &j) {
@@ -166,6 +166,8 @@ ImageManifest parse_or_throw(const json &j) {
       each<ImageManifest::StoredFile>(j.value("memory_files", json::array()), stored_file_of);
   m.kept_files =
       each<ImageManifest::StoredFile>(j.value("kept_files", json::array()), stored_file_of);
+  m.kept_fifos =
+      each<ImageManifest::StoredName>(j.value("kept_fifos", json::array()), stored_name_of);
   m.pipes = each<ImageManifest::Pipe>(j.at("pipes"), [](const json &p) {
     return ImageManifest::Pipe{p.at("inode").get<u64>(), p.at("fd").get<int>(),
                                p.at("program_reads").get<bool>()};
@@ -217,7 +219,8 @@ bool plausible(const ImageManifest &m) {
     has_root |= p.pid == m.root_pid;
   }
   return has_root && plausible_agents(m) && std::ranges::all_of(m.memory_files, plausible_file) &&
-         std::ranges::all_of(m.kept_files, plausible_file);
+         std::ranges::all_of(m.kept_files, plausible_file) &&
+         std::ranges::all_of(m.kept_fifos, plausible_name);
 }
 
 }  // namespace

@@ -62,14 +62,17 @@ struct ImageManifest {
     std::string path;
     u32 mode, uid, gid;
   };
-  struct StoredFile {  // with its contents: tools/dump/memory_files.h, kept_files.h
+  struct StoredName {
     std::string path;
+    u32 mode, uid, gid;
+    std::vector<StoredFolder> folders;  // that lead to it, the outermost first
+  };
+  // With its contents: tools/dump/memory_files.h, kept_files.h.
+  struct StoredFile : StoredName {
     std::vector<std::string> names;  // others
     std::string stream;              // the extents, one after the other
     u64 size;
-    u32 mode, uid, gid;
     std::vector<std::pair<u64, u64>> extents;  // offset and length; holes lie between them
-    std::vector<StoredFolder> folders;         // that lead to it, the outermost first
     u64 data_bytes() const;
   };
   struct Link {
@@ -115,6 +118,7 @@ struct ImageManifest {
   std::vector<File> mapped_files;
   std::vector<StoredFile> memory_files;
   std::vector<StoredFile> kept_files;
+  std::vector<StoredName> kept_fifos;
   std::vector<Pipe> pipes;
   std::vector<Socket> sockets;    // of IP that have a port; none in images of ckpt 0.1
   u64 file_size_limit = ~u64{0};  // the smallest RLIMIT_FSIZE of all processes

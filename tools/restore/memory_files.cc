@@ -23,6 +23,7 @@ namespace {
 
 using StoredFile = ImageManifest::StoredFile;
 using StoredFolder = ImageManifest::StoredFolder;
+using StoredName = ImageManifest::StoredName;
 
 template <class T>
 Credentials owner_of(const T &f) {
@@ -47,7 +48,7 @@ std::string folder_of(const std::string &path) {
 }
 
 // Why the missing folders of the file cannot be made. Images of earlier versions do not name all.
-std::string refused_folders(const StoredFile &f) {
+std::string refused_folders(const StoredName &f) {
   std::string wanted = std::filesystem::path(f.path).parent_path(), above = folder_of(f.path);
   if (above == wanted) return {};
   auto missing = std::ranges::find_if(f.folders, [&](const StoredFolder &d) {
@@ -59,8 +60,7 @@ std::string refused_folders(const StoredFile &f) {
   if (as.active() && ::faccessat(AT_FDCWD, above.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
   return fmt::format(
       "the folder of the program's file {} is missing, and user {} cannot make {}: make that "
-      "folder "
-      "for this user",
+      "folder for this user",
       f.path, missing->uid, missing->path);
 }
 
@@ -153,8 +153,11 @@ Result<> fill(int fd, const StoredFile &f, const storage::ImageReader &image) {
 }  // namespace
 
 void check_kept_files(const ImageManifest &m, Reasons &reasons) {
-  for (const StoredFile &f : m.kept_files)
+  auto check = [&](const StoredName &f) {
     if (std::string why = refused_folders(f); !why.empty()) reasons.push_back(std::move(why));
+  };
+  std::ranges::for_each(m.kept_files, check);
+  std::ranges::for_each(m.kept_fifos, check);
 }
 
 void check_memory_files(const ImageManifest &m, Reasons &reasons) {
@@ -179,6 +182,9 @@ Result<> RestoredMemoryFiles::write(const ImageManifest &m, const storage::Image
   for (const StoredFile &f : m.kept_files)
     if (Result<> done = stat_of(f.path) ? Result<>{} : write(f, image); !done)
       return Failure(std::move(done.error()).in(fmt::format("cannot make {} again", f.path)));
+  for (const StoredName &f : m.kept_fifos)
+    if (Result<> done = stat_of(f.path) ? Result<>{} : make_fifo(f); !done)
+      return Failure(std::move(done.error()).in(fmt::format("cannot make {} again", f.path)));
   return {};
 }
 
@@ -190,6 +196,15 @@ Result<> RestoredMemoryFiles::make(const StoredFolder &f) {
   made_.emplace_back(f.path, owner_of(f));
   if (::chmod(f.path.c_str(), f.mode) < 0) return fail_errno("cannot set the rights of {}", f.path);
   return {};
+}
+
+Result<> RestoredMemoryFiles::make_fifo(const StoredName &f) {
+  for (const StoredFolder &folder : f.folders) CKPT_CHECK(make(folder));
+  AsUser as(owner_of(f));
+  if (!as.active()) return fail("cannot act as user {}", f.uid);
+  if (::mkfifo(f.path.c_str(), 0600) < 0) return fail_errno("cannot make it");
+  made_.emplace_back(f.path, owner_of(f));
+  return ::chmod(f.path.c_str(), f.mode) == 0 ? Result<>() : fail_errno("cannot set its rights");
 }
 
 Result<UniqueFd> RestoredMemoryFiles::open(const StoredFile &f) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Puts the contents of memory files (tools/dump/memory_files.h) back before CRIU opens them, and
-// makes kept files (tools/dump/kept_files.h) again that are missing.
+// makes kept files and FIFOs (tools/dump/kept_files.h) again that are missing.
 #pragma once
 
 #include <string>
@@ -37,6 +37,7 @@ class RestoredMemoryFiles {
   Result<UniqueFd> open(const ImageManifest::StoredFile &f);
   Result<> write(const ImageManifest::StoredFile &f, const storage::ImageReader &image);
   Result<> make(const ImageManifest::StoredFolder &f);
+  Result<> make_fifo(const ImageManifest::StoredName &f);
   Result<> add_names(const ImageManifest::StoredFile &f);
 
   std::vector<std::pair<std::string, Credentials>> made_;
