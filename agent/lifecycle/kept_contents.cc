@@ -2,6 +2,9 @@
 //
 // The functions of Lifecycle that keep the contents of devices in a store of this process.
 #include "agent/lifecycle/lifecycle.h"
+
+#include <algorithm>
+
 #include "agent/transfer/store_io.h"
 #include "common/base/available_memory.h"
 
@@ -38,6 +41,15 @@ void Lifecycle::copy_ahead(u32 rounds, const std::function<bool()> &stop) {
 void Lifecycle::drop_prepared() {
   prepared_.reset();
   for (Participant *p : participants_()) p->drop_ahead();
+}
+
+bool Lifecycle::looks() const {
+  return std::ranges::any_of(participants_(), [](Participant *p) { return p->looks(); });
+}
+
+bool Lifecycle::loads_zeros() const {
+  return std::ranges::all_of(members_,
+                             [](const Member &m) { return m.participant->loads_zeros(); });
 }
 
 Result<> Lifecycle::create_store() {

@@ -32,6 +32,8 @@ static_assert(ContentsStore::kFiles <= kMaxMessageFds);
 constexpr u64 kStripe = 1 << 20;
 // The share of the free space that a store may use. The rest is left for other programs.
 constexpr u64 kMaxSharePercent = 90;
+// In one place, whose size is a u32 in the pieces of a load.
+constexpr u64 kMostZerosInPlace = u64{1} << 30;
 
 u64 available_in(const std::string &folder) {
   struct statvfs disk {};
@@ -122,24 +124,35 @@ Result<> ContentsStore::region(const std::string &name, u64 bytes) {
                     "are free",
                     (bytes_ + bytes) >> 20, capacity_ >> 20),
         "free host memory, or suspend the program to a disk (ckpt-dump --suspend --to)");
-  if (!regions_.emplace(name, Region{name, bytes, bytes_, {}, 0}).second)
+  if (!regions_.emplace(name, Region{name, bytes, bytes_, {}}).second)
     return fail("the region name \"{}\" is taken", name);
   bytes_ += rounded_up(bytes, kRegionAlign);
   return {};
 }
 
+Result<ContentsStore::Region *> ContentsStore::region_with(const std::string &name, u64 offset,
+                                                           u64 bytes) {
+  CKPT_CHECK(place_of(name, offset, bytes));
+  return &regions_.find(name)->second;
+}
+
 // Most contents differ from zero at their first bytes, so the search costs nothing.
-Result<u64> ContentsStore::placed(const std::string &name, DirectMemory::Place place) {
-  auto it = regions_.find(name);
-  if (it == regions_.end() || place.bytes > it->second.bytes - it->second.placed)
-    return fail("{} bytes exceed the region {}", place.bytes, name);
+Result<u64> ContentsStore::placed(const std::string &name, u64 offset, DirectMemory::Place place) {
+  CKPT_TRY(Region * region, region_with(name, offset, place.bytes));
   if (all_zero({direct_->at(place.at), place.bytes})) {
     direct_->give(place);
     place.at = kZeros;
   }
-  it->second.places.push_back(place);
-  it->second.placed += place.bytes;
+  region->places.emplace(offset, place);
   return place.at;
+}
+
+Result<> ContentsStore::zeros(const std::string &name, u64 offset, u64 bytes) {
+  CKPT_TRY(Region * region, region_with(name, offset, bytes));
+  for (u64 done = 0; done < bytes; done += kMostZerosInPlace)
+    region->places.emplace(offset + done,
+                           DirectMemory::Place{kZeros, std::min(kMostZerosInPlace, bytes - done)});
+  return {};
 }
 
 std::vector<ContentsStore::Region> ContentsStore::regions(const std::string &prefix) const {

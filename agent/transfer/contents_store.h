@@ -43,9 +43,8 @@ class ContentsStore {
     std::string name;
     u64 bytes = 0;
     u64 at = 0;  // its position in the store, for write() and read()
-    // What is in direct(): the region's first bytes, in order.
-    std::vector<DirectMemory::Place> places;
-    u64 placed = 0;  // the sum of their bytes
+    // What is in direct(), and zeros, by offset; all else is in the files.
+    std::map<u64, DirectMemory::Place> places;
   };
   // Instead of the position of a place that holds only zeros, and takes no memory.
   static constexpr u64 kZeros = ~u64{0};
@@ -61,9 +60,11 @@ class ContentsStore {
   // Memory for direct copies; null: there is none.
   DirectMemory *direct() const { return direct_.get(); }
   int direct_fd() const { return files_[0].get(); }
-  // The device has written the next bytes of a region to `place`. Returns the position: kZeros if
-  // all of them are zero, and then the place is free again.
-  Result<u64> placed(const std::string &name, DirectMemory::Place place);
+  // The device has written the bytes of a region at `offset` to `place`. Returns the position:
+  // kZeros if all of them are zero, and then the place is free again.
+  Result<u64> placed(const std::string &name, u64 offset, DirectMemory::Place place);
+  // The bytes are zero, and the device has written them nowhere.
+  Result<> zeros(const std::string &name, u64 offset, u64 bytes);
 
   // Of a file: its device, number and size.
   struct Identity {
@@ -81,6 +82,7 @@ class ContentsStore {
   ContentsStore(Files files, u64 capacity) : files_(std::move(files)), capacity_(capacity) {}
 
   void add_direct(u64 bytes);
+  Result<Region *> region_with(const std::string &name, u64 offset, u64 bytes);
 
   Files files_;
   std::unique_ptr<DirectMemory> direct_;

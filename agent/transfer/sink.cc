@@ -61,6 +61,19 @@ Result<> StagingSink::zeros(u32 region, u64 offset, u64 bytes) {
   return send_place(region, offset, bytes, protocol::kZeros);
 }
 
+void StagingSink::looked(const Looked &looked) {
+  looked_.zero_bytes += looked.zero_bytes;
+  looked_.blind.insert(looked_.blind.end(), looked.blind.begin(), looked.blind.end());
+}
+
+Result<> StagingSink::report() {
+  if (!lineage_.seed) return {};
+  Writer out;
+  out.put(looked_.zero_bytes).put(static_cast<u32>(looked_.blind.size()));
+  for (const std::string &why : looked_.blind) out.str(why);
+  return tool_.send(Type::Surveyed, out);
+}
+
 Result<> StagingSink::send_place(u32 region, u64 offset, u64 bytes, u64 at) {
   if (region >= region_bytes_.size() || offset > region_bytes_[region] ||
       bytes > region_bytes_[region] - offset)

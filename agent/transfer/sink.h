@@ -3,6 +3,7 @@
 // Save: the participants fill slots of staging memory and the tool empties them.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -28,6 +29,7 @@ class StagingSink : public Sink, public StoreReader {
   struct Lineage {
     ImageId image{}, parent{};
     bool reads_store = false;  // the tool can read a StoreReader::File
+    std::optional<u64> seed;   // of the image's addresses; none: the tool does not ask for Surveyed
   };
   StagingSink(Channel &tool, Staging &staging, const Lineage &lineage);
 
@@ -41,6 +43,9 @@ class StagingSink : public Sink, public StoreReader {
   Result<u32> region(const std::string &name, u64 bytes) override;
   Result<Slot> acquire() override;
   Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) override;
+  // The tool learns of zeros by the same message as of contents in the store.
+  bool takes_zeros() const override { return lineage_.reads_store; }
+  void looked(const Looked &looked) override;
   ImageId image() const override { return lineage_.image; }
   ImageId parent() const override { return lineage_.parent; }
   Result<> same(const std::string &name, u64 bytes) override;
@@ -48,6 +53,8 @@ class StagingSink : public Sink, public StoreReader {
   StoreReader *reader() { return lineage_.reads_store ? this : nullptr; }
   Result<> stored(u32 region, u64 offset, u64 bytes, u64 at, File file) override;
   Result<> zeros(u32 region, u64 offset, u64 bytes) override;
+  // After all participants: tells the tool what their devices saw.
+  Result<> report();
 
  private:
   enum class Holder : u8 { Free, Participant, Tool };
@@ -64,6 +71,7 @@ class StagingSink : public Sink, public StoreReader {
   std::vector<Holder> holders_;    // by slot
   std::vector<u32> free_;
   bool file_sent_ = false;
+  Looked looked_;  // by all participants
   u64 bytes_ = 0;
 };
 

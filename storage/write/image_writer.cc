@@ -181,5 +181,6 @@ Result<> ImageWriter::put_in_place(StreamId id, u64 offset, ByteView data,
 Result<> ImageWriter::finish(const nlohmann::json &manifest) { return impl_->finish(manifest); }
 ImageStats ImageWriter::stats() const { return impl_->stats(); }
 Uuid ImageWriter::uuid() const { return impl_->uuid(); }
+u64 ImageWriter::seed() const { return impl_->seed(); }
 
 }  // namespace ckpt::storage

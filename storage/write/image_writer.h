@@ -108,6 +108,7 @@ class ImageWriter {
   // Updated while writing. Thread-safe.
   ImageStats stats() const;
   Uuid uuid() const;
+  u64 seed() const;  // of the addresses of chunks
 
  private:
   class Impl;

@@ -36,6 +36,7 @@ class ImageWriter::Impl {
   void abandon();
   ImageStats stats() const { return store_->stats(); }
   const Uuid &uuid() const { return index_.uuid; }
+  u64 seed() const { return index_.seed; }
   const ImageReader *parent() const { return parent_ ? &parent_->image() : nullptr; }
 
  private:

@@ -31,7 +31,7 @@ TYPES = types()
 
 # Messages that are no requests: answers, and what a transfer consists of between a request and its answer.
 NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "Region", "SlotFull", "SlotFree",
-                "RegionSame", "ContentsFile", "ContentsAt"}
+                "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt"}
 # What the tools and programs of this version do not send.
 OF_OLDER_VERSIONS = {"ProxyFor"}
 # The same step as another one, for which there is a row, seen from its other side.
@@ -53,12 +53,13 @@ NOT_KILLED_AT = {
 TOOLS = {
     "Hello": ("dump", "agent"), "Preflight": ("dump", "agent"), "RemarksWanted": ("remarks", "agent"),
     "CallbacksWanted": ("remarks", "agent"), "DumpBegin": ("dump", "keeper"), "Prepare": ("dump", "agent"),
-    "CopyAhead": ("copy-ahead", "agent"), "Quiesce": ("dump", "agent"), "WaitsWanted": ("dump", "agent"),
+    "CopyAhead": ("copy-ahead", "agent"), "SurveyWanted": ("dump", "agent"), "Quiesce": ("dump", "agent"), "WaitsWanted": ("dump", "agent"),
     "Increment": ("dump", "agent"), "ContentsReadable": ("dump", "agent"), "Save": ("dump", "agent"),
     "Detach": ("dump", "agent"), "DumpDone": ("stop", "keeper"), "ImageWritten": ("dump", "keeper"),
     "LossWanted": ("dump", "agent"), "FilesWanted": ("files", "keeper"), "Suspend": ("suspend", "agent"), "RequirementsWanted": ("resume", "agent"),
     "DevicesChosen": ("resume", "keeper"), "DeviceMap": ("resume", "agent"), "Wake": ("resume", "agent"),
-    "Attach": ("restore", "agent"), "CompileWanted": ("restore", "agent"), "Load": ("restore", "agent"),
+    "Attach": ("restore", "agent"), "CompileWanted": ("restore", "agent"),
+    "ZerosLoadable": ("restore", "agent"), "Load": ("restore", "agent"),
     "LoadEnd": ("restore", "agent"), "Resume": ("restore", "agent"), "DevicesWanted": ("ps", "agent"),
 }
 # Those of a program's agent to its keeper, and what makes the program send it.

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/fields.h"
 #include "storage/read/image_reader.h"
 #include "tools/agent_link/device_streams.h"
 
@@ -84,6 +85,7 @@ class ContentsSaver {
         case Type::SlotFull: CKPT_CHECK(slot_full(in)); break;
         case Type::ContentsFile: CKPT_CHECK(contents_file(m)); break;
         case Type::ContentsAt: CKPT_CHECK(contents_at(in)); break;
+        case Type::Surveyed: CKPT_CHECK(surveyed(in)); break;
         case Type::Saved: saved_.requirements = std::string(in.str()); return std::move(saved_);
         default: return fail("the agent sent the unexpected message {} during the save", m.type);
       }
@@ -127,6 +129,13 @@ class ContentsSaver {
     progress_ += bytes;
     return image_.put(regions_[region], offset, staging_.slot(slot).first(bytes),
                       [slots = slots_, slot] { slots->free(slot); });
+  }
+
+  Result<> surveyed(Reader &in) {
+    saved_.zero_bytes = in.get<u64>();
+    saved_.blind = read_texts(in);
+    if (in.ok() && saved_.zero_bytes <= saved_.bytes) return {};
+    return fail("the agent sent a malformed message about what its devices saw");
   }
 
   Result<> contents_file(Message &m) {

@@ -110,6 +110,13 @@ Result<> Agents::copy_ahead(u32 rounds) {
   });
 }
 
+Result<> Agents::look(storage::ImageWriter &image) {
+  return for_each([&image](Agent &a, u32) -> Result<> {
+    (void)a.client.survey(image.seed());
+    return {};
+  });
+}
+
 Result<> Agents::write_kept(storage::ImageWriter &image) {
   for (const auto &a : all_) CKPT_CHECK(tools::write_kept(a->saved, image));
   return {};
@@ -141,6 +148,20 @@ u64 Agents::unchanged_bytes() const {
   u64 sum = 0;
   for (const auto &a : all_) sum += a->saved.unchanged_bytes;
   return sum;
+}
+
+u64 Agents::zero_bytes() const {
+  u64 sum = 0;
+  for (const auto &a : all_) sum += a->saved.zero_bytes;
+  return sum;
+}
+
+std::vector<std::string> Agents::blind() const {
+  std::vector<std::string> all;
+  for (const auto &a : all_)
+    for (const std::string &why : a->saved.blind)
+      all.push_back(fmt::format("process {}: {}", a->host_pid, why));
+  return all;
 }
 
 // Locking takes no time worth mentioning, unless there is another process to wait for.

@@ -35,6 +35,8 @@ class Agents {
   Result<> prepare(u64 bytes);
   // Contents that can be copied while the program still runs, in at most so many rounds.
   Result<> copy_ahead(u32 rounds);
+  // Devices will look at their memory before they copy it into the image.
+  Result<> look(storage::ImageWriter &image);
   // These three run in all agents in parallel and return the first failure, which undo() then
   // undoes.
   Result<> quiesce(std::chrono::milliseconds timeout);
@@ -63,6 +65,10 @@ class Agents {
   u64 device_bytes() const;
   // After save(): the bytes that were not read because they equal the parent's.
   u64 unchanged_bytes() const;
+  // After save(): the bytes that were not read because a device saw that they are zero, and why
+  // devices did not look.
+  u64 zero_bytes() const;
+  std::vector<std::string> blind() const;
   nlohmann::json describe() const;               // the manifest's "agents"
   nlohmann::json describe_requirements() const;  // the manifest's "participants"
 

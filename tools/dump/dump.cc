@@ -81,6 +81,8 @@ Result<DumpReport> Dump::run() {
     report_.apis.push_back(json_string(p, "api"));
   report_.device_bytes = agents_.device_bytes();
   report_.unchanged_bytes = agents_.unchanged_bytes();
+  report_.zero_bytes = agents_.zero_bytes();
+  report_.blind = agents_.blind();
   phases_.end();
   report_.seconds = phases_.total_seconds();
   report_.phases = phases_.json();
@@ -118,6 +120,7 @@ Result<> Dump::checkpoint() {
   phases_.begin("prepare");
   CKPT_CHECK(agents_.prepare(options_.prepare_bytes));
   CKPT_CHECK(agents_.copy_ahead(options_.rounds_ahead));
+  CKPT_CHECK(agents_.look(*image_));
   // New device calls wait at the gate, and submitted work finishes.
   phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();

@@ -56,6 +56,9 @@ nlohmann::json as_json(const DumpReport &r) {
           {"ratio", ratio},
           {"parent_bytes", r.stats.parent_bytes},
           {"unchanged_bytes", r.unchanged_bytes},
+          {"device_zero_bytes", r.zero_bytes},
+          {"device_read_bytes", r.device_bytes - r.unchanged_bytes - r.zero_bytes},
+          {"not_looked_at", r.blind},
           {"pause_seconds", r.pause_seconds},
           {"quiesce_seconds", r.quiesce_seconds},
           {"waits", r.waits},
@@ -107,6 +110,11 @@ void print_report(const DumpReport &r, bool left_running) {
   if (r.unchanged_bytes)
     print_to(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
              static_cast<double>(r.unchanged_bytes) / kMiB);
+  if (r.zero_bytes)
+    print_to(out, "zeros    {:.1f} MiB of device memory were not read\n",
+             static_cast<double>(r.zero_bytes) / kMiB);
+  for (const std::string &why : r.blind)
+    print_to(out, "blind    all device memory was read: {}\n", printable(why, kMaxRemarkBytes));
   for (const std::string &remark : r.remarks)
     print_to(out, "remark   {}\n", printable(remark, kMaxRemarkBytes));
   print_to(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, waited(r),

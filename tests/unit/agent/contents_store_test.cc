@@ -155,6 +155,50 @@ void round_trip_of_places(u64 direct_bytes) {
   }
 }
 
+// One chunk, as a device does that writes to places, and to slots where there are none.
+Result<> copy_chunk(StoreSink &sink, u32 region, u64 at, std::span<const u8> bytes) {
+  for (u64 done = 0; done < bytes.size();) {
+    u64 left = bytes.size() - done;
+    CKPT_TRY(std::span<std::byte> place, sink.place(region, at + done, left));
+    u64 n = place.empty() ? std::min<u64>(kSlotBytes, left) : place.size();
+    Slot slot;
+    if (place.empty()) {
+      CKPT_TRY(slot, sink.acquire());
+    }
+    std::memcpy(place.empty() ? slot.data : place.data(), bytes.data() + done, n);
+    CKPT_CHECK(place.empty() ? sink.put(region, at + done, slot, static_cast<u32>(n))
+                             : sink.placed(region, at + done, place));
+    done += n;
+  }
+  return {};
+}
+
+// Six chunks, of which the device has seen that the second, the third and the last are zero. In
+// places, in slots, or in files on a disk.
+void round_trip_of_seen_zeros(const std::string &folder, u64 direct_bytes) {
+  constexpr u64 kChunk = 1 << 20, kBytes = 6 * kChunk - 777;
+  Result<ContentsStore> store = ContentsStore::create(folder, direct_bytes);
+  REQUIRE(store);
+  Staging s = staging();
+  std::vector<u8> bytes = pattern(kBytes);
+  std::fill(bytes.begin() + kChunk, bytes.begin() + 3 * kChunk, u8{0});
+  std::fill(bytes.begin() + 5 * kChunk, bytes.end(), u8{0});
+  {
+    StoreSink sink(*store, s, "cuda/");
+    CHECK(sink.takes_zeros());
+    Result<u32> region = sink.region("mem-1", kBytes);
+    REQUIRE(region);
+    REQUIRE(sink.zeros(*region, 5 * kChunk, kChunk - 777));
+    REQUIRE(sink.zeros(*region, kChunk, 2 * kChunk));
+    CHECK(!sink.zeros(*region, 5 * kChunk, kChunk));
+    for (u64 at : {u64{0}, 3 * kChunk, 4 * kChunk})
+      REQUIRE(copy_chunk(sink, *region, at, {bytes.data() + at, kChunk}));
+    REQUIRE(sink.finish());
+  }
+  StoreSource source(*store, s, "cuda/");
+  CHECK(load_places(source, "mem-1", bytes.size()) == bytes);
+}
+
 }  // namespace
 
 TEST_CASE("what a device writes to places comes back from there") {
@@ -179,6 +223,12 @@ TEST_CASE("zeros take no memory in places") {
   CHECK(store->direct()->next_piece() == 1);
   StoreSource source(*store, s, "cuda/");
   CHECK(load_places(source, "mem-1", zeros.size()) == zeros);
+}
+
+TEST_CASE("zeros that a device has seen are between what it has copied") {
+  round_trip_of_seen_zeros("", 16 << 20);
+  round_trip_of_seen_zeros("", 0);
+  round_trip_of_seen_zeros("/tmp", 0);
 }
 
 TEST_CASE("pieces keep their contents when their file is mapped again, and have their pages then") {
