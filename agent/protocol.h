@@ -120,6 +120,12 @@ enum class Type : u16 {
                     // by Ok. Older agents refuse it
 
   // Device memory that its device looks at before it is copied (docs/CUDA.md).
+  ParentChunks = 80,  // {u64 n} + a file with n × {u64 low, u64 high}: addresses of chunks of the
+                      // parent image, and a socket that answers ChunkWanted: before Quiesce, after
+  // SurveyWanted: the Save may leave these chunks out, because the dump ends the
+  // program; answered by Ok. Older agents refuse it and send all chunks
+  ChunkKnown = 81,  // {u32 region, u64 offset, u32 bytes, u64 low, u64 high}: in a Save, instead of
+                    // SlotFull: the chunk is one of those
   SurveyWanted =
       82,         // {u64 seed of the image's addresses}: before Quiesce: the Save tells what its
                   // devices saw; answered by Ok {u8 1: they can look}. Older agents refuse it
@@ -129,6 +135,9 @@ enum class Type : u16 {
       84,        // {}: before Load: ZerosAt may take the place of slots; answered by Ok. Older
                  // agents refuse it, and those whose devices do not write zeros themselves
   ZerosAt = 85,  // {u32 region, u64 offset, u64 bytes}: in a Load: they are zero
+
+  ChunkWanted = 86,  // {u64 low, u64 high, u32 bytes}: agent to the process behind that socket:
+                     // answered by Ok {the chunk's bytes}
 
   // Before Detach or Suspend, where a program has several processes: all are taken this far before
   // any of them goes further.

@@ -82,6 +82,7 @@ u64 Lifecycle::direct_bytes() const {
 Result<> Lifecycle::save_one(Participant &participant, StagingSink &sink) {
   if (participant.keeps_contents()) return participant.save(sink);
   if (!store_) CKPT_CHECK(create_store());
+  store_->use_parent(sink.chunks());
   CopyingSink both(sink, *store_, prefix_of(&participant), sink.reader(), &participant);
   CKPT_CHECK(participant.save(both));
   return both.finish();

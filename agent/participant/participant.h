@@ -37,7 +37,9 @@
 
 #include <array>
 #include <chrono>
+#include <compare>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,6 +68,12 @@ struct Slot {
 
 // The UUID of an image; zeros: none.
 using ImageId = std::array<u8, 16>;
+
+// Of a chunk, in an image and its parents (docs/FORMAT.md).
+struct ChunkAddress {
+  u64 low = 0, high = 0;
+  auto operator<=>(const ChunkAddress &) const = default;
+};
 
 // What a participant knows of its device memory because it has looked before copying.
 struct Looked {
@@ -102,6 +110,14 @@ class Sink {
   // Instead of put() or placed(): these bytes are zero. `offset` is a multiple of kChunkBytes, and
   // so is `bytes`, except at the end of the region.
   virtual Result<> zeros(u32, u64, u64) { return fail("this save cannot take zeros"); }
+  // The seed of chunk addresses; none: same_chunk() must not be called.
+  virtual std::optional<u64> seed() const { return {}; }
+  // Whether the parent image has the chunk with this address.
+  virtual bool knows(const ChunkAddress &) const { return false; }
+  // Instead of put() or placed(), for a chunk that it has.
+  virtual Result<> same_chunk(u32, u64, u32, const ChunkAddress &) {
+    return fail("this save cannot take chunks from the parent image");
+  }
   // After the save, for the tool's report.
   virtual void looked(const Looked &) {}
 

@@ -75,6 +75,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Prepare, "Prepare", State::Running, &Dialogue::prepare},
     {Type::CopyAhead, "CopyAhead", State::Running, &Dialogue::copy_ahead},
     {Type::SurveyWanted, "SurveyWanted", State::Running, &Dialogue::survey},
+    {Type::ParentChunks, "ParentChunks", State::Running, &Dialogue::parent_chunks},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
     {Type::WaitsWanted, "WaitsWanted", State::Quiesced, &Dialogue::waits},
     {Type::ContentsReadable, "ContentsReadable", State::Quiesced, &Dialogue::contents_readable},
@@ -224,6 +225,13 @@ void Dialogue::survey(Incoming &request) {
   if (!in.done()) return malformed("SurveyWanted");
   lineage_.seed = seed;
   (void)tool_.send(Type::Ok, Writer().put(static_cast<u8>(lifecycle_.looks())));
+}
+
+void Dialogue::parent_chunks(Incoming &request) {
+  Result<ParentChunks> chunks = ParentChunks::from(request);
+  if (!chunks) return answer(Failure(chunks.error()));
+  lineage_.chunks = std::make_shared<ParentChunks>(std::move(*chunks));
+  answer({});
 }
 
 void Dialogue::zeros_loadable(Incoming &request) {

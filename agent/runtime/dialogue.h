@@ -53,6 +53,7 @@ class Dialogue {
   void quiesce(Incoming &request);
   void contents_readable(Incoming &request);
   void survey(Incoming &request);
+  void parent_chunks(Incoming &request);
   void zeros_loadable(Incoming &request);
   void waits(Incoming &request);
   void increment(Incoming &request);

@@ -155,6 +155,13 @@ Result<> ContentsStore::zeros(const std::string &name, u64 offset, u64 bytes) {
   return {};
 }
 
+Result<> ContentsStore::same_chunk(const std::string &name, u64 offset, u32 bytes,
+                                   const ChunkAddress &address) {
+  CKPT_TRY(u64 at, place_of(name, offset, bytes));
+  from_parent_[at] = {bytes, address};
+  return {};
+}
+
 std::vector<ContentsStore::Region> ContentsStore::regions(const std::string &prefix) const {
   std::vector<Region> all;
   for (auto &[name, region] : regions_)
@@ -180,6 +187,10 @@ Result<> ContentsStore::write(u64 at, ByteView bytes) const {
 
 // write() leaves zeros out, so the part after the end of a file reads as zero.
 Result<> ContentsStore::read(u64 at, std::span<std::byte> into) const {
+  if (auto chunk = from_parent_.find(at); chunk != from_parent_.end()) {
+    if (chunk->second.bytes != into.size()) return fail("a chunk is read in parts");
+    return parent_->read(chunk->second.address, into);
+  }
   return for_each_stripe(at, into.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
     std::span<std::byte> part = into.subspan(begin, n);
     Result<size_t> done = read_at(files_[file].get(), part, offset);
@@ -191,34 +202,71 @@ Result<> ContentsStore::read(u64 at, std::span<std::byte> into) const {
 
 // ---- with the keeper
 
-Result<> ContentsStore::hand_to_keeper() {
+namespace {
+
+Result<u64> new_token() {
   u64 token = 0;
   if (::getrandom(&token, sizeof token, 0) < 0) return fail_errno("cannot get a random number");
+  return token;
+}
+
+// The token under which the keeper holds `fds`.
+Result<u64> keep_at_keeper(std::span<const int> fds) {
+  CKPT_TRY(u64 token, new_token());
   CKPT_TRY(Channel keeper, connect_to_session());
+  CKPT_CHECK(keeper.send(Type::ContentsKept, Writer().put(protocol::kVersion).put(token), fds));
+  CKPT_TRY(Incoming answer, keeper.answer());
+  return token;
+}
+
+Result<std::vector<OwnFd>> take_from_keeper(u64 token, size_t count) {
+  CKPT_TRY(Channel keeper, connect_to_session());
+  CKPT_CHECK(keeper.send(Type::ContentsWanted, Writer().put(protocol::kVersion).put(token)));
+  CKPT_TRY(Incoming answer, keeper.answer());
+  if (answer.fds.size() != count)
+    return fail("the session keeper returned {} files instead of {}", answer.fds.size(), count);
+  return std::move(answer.fds);
+}
+
+}  // namespace
+
+Result<> ContentsStore::hand_to_keeper() {
   std::array<int, kFiles> fds{};
   std::ranges::transform(files_, fds.begin(), &OwnFd::get);
   std::ranges::transform(fds, identities_.begin(), identity);
-  CKPT_CHECK(
-      keeper.send(Type::ContentsKept, Writer().put(protocol::kVersion).put(token), std::span(fds)));
-  CKPT_TRY(Incoming answer, keeper.answer());
+  CKPT_TRY(u64 token, keep_at_keeper(fds));
   if (direct_) direct_->unmap();
   for (OwnFd &file : files_) file.close();
   token_ = token;
+  return hand_parent_to_keeper();
+}
+
+Result<> ContentsStore::hand_parent_to_keeper() {
+  if (!parent_) return {};
+  if (!from_parent_.empty()) {
+    int socket = parent_->reader().fd();
+    CKPT_TRY(parent_token_, keep_at_keeper({&socket, 1}));
+  }
+  parent_->hang_up();
   return {};
 }
 
 Result<> ContentsStore::fetch_from_keeper() {
-  CKPT_TRY(Channel keeper, connect_to_session());
-  CKPT_CHECK(keeper.send(Type::ContentsWanted, Writer().put(protocol::kVersion).put(token_)));
-  CKPT_TRY(Incoming answer, keeper.answer());
-  if (answer.fds.size() != kFiles)
-    return fail("the session keeper returned {} files instead of {}", answer.fds.size(), kFiles);
+  CKPT_TRY(std::vector<OwnFd> files, take_from_keeper(token_, kFiles));
   for (size_t i = 0; i < kFiles; i++)
-    if (identity(answer.fds[i].get()) != identities_[i])
+    if (identity(files[i].get()) != identities_[i])
       return fail("the session keeper returned another file than it was given");
-  std::ranges::move(answer.fds, files_.begin());
+  std::ranges::move(files, files_.begin());
   token_ = 0;
+  CKPT_CHECK(fetch_parent_from_keeper());
   return direct_ ? direct_->map(direct_fd()) : Result<>{};
+}
+
+Result<> ContentsStore::fetch_parent_from_keeper() {
+  if (parent_token_ == 0) return {};
+  CKPT_TRY(std::vector<OwnFd> socket, take_from_keeper(std::exchange(parent_token_, 0), 1));
+  parent_->connect(std::move(socket.front()));
+  return {};
 }
 
 }  // namespace ckpt::agent

@@ -12,6 +12,7 @@
 
 #include "agent/ipc/own_fd.h"
 #include "agent/transfer/direct_memory.h"
+#include "agent/transfer/parent_chunks.h"
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 
@@ -53,6 +54,10 @@ class ContentsStore {
   // The position in the store of `bytes` bytes at `offset` of a region.
   Result<u64> place_of(const std::string &name, u64 offset, u64 bytes) const;
 
+  // What the parent image has is not in the store: read() reads it from there.
+  void use_parent(std::shared_ptr<ParentChunks> chunks) { parent_ = std::move(chunks); }
+  Result<> same_chunk(const std::string &name, u64 offset, u32 bytes, const ChunkAddress &address);
+
   // From any thread, also while regions are added. Zeros take no space.
   Result<> write(u64 at, ByteView bytes) const;
   Result<> read(u64 at, std::span<std::byte> into) const;
@@ -82,6 +87,8 @@ class ContentsStore {
   ContentsStore(Files files, u64 capacity) : files_(std::move(files)), capacity_(capacity) {}
 
   void add_direct(u64 bytes);
+  Result<> hand_parent_to_keeper();
+  Result<> fetch_parent_from_keeper();
   Result<Region *> region_with(const std::string &name, u64 offset, u64 bytes);
 
   Files files_;
@@ -91,6 +98,13 @@ class ContentsStore {
   u64 token_ = 0;  // of the files at the session keeper; zero: they are here
   std::array<Identity, kFiles> identities_{};
   std::map<std::string, Region> regions_;
+  struct ParentChunk {
+    u64 bytes = 0;
+    ChunkAddress address;
+  };
+  std::map<u64, ParentChunk> from_parent_;  // by position in the store
+  std::shared_ptr<ParentChunks> parent_;
+  u64 parent_token_ = 0;  // of its socket at the session keeper
 };
 
 }  // namespace ckpt::agent

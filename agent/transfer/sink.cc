@@ -74,10 +74,30 @@ Result<> StagingSink::report() {
   return tool_.send(Type::Surveyed, out);
 }
 
-Result<> StagingSink::send_place(u32 region, u64 offset, u64 bytes, u64 at) {
+std::optional<u64> StagingSink::seed() const {
+  return lineage_.chunks ? lineage_.seed : std::nullopt;
+}
+
+bool StagingSink::knows(const ChunkAddress &address) const {
+  return lineage_.chunks && lineage_.chunks->contains(address);
+}
+
+Result<> StagingSink::same_chunk(u32 region, u64 offset, u32 bytes, const ChunkAddress &address) {
+  CKPT_CHECK(check_range(region, offset, bytes));
+  bytes_ += bytes;
+  return tool_.send(Type::ChunkKnown,
+                    Writer().put(region).put(offset).put(bytes).put(address.low).put(address.high));
+}
+
+Result<> StagingSink::check_range(u32 region, u64 offset, u64 bytes) const {
   if (region >= region_bytes_.size() || offset > region_bytes_[region] ||
       bytes > region_bytes_[region] - offset)
     return fail("{} bytes at offset {} exceed region {}", bytes, offset, region);
+  return {};
+}
+
+Result<> StagingSink::send_place(u32 region, u64 offset, u64 bytes, u64 at) {
+  CKPT_CHECK(check_range(region, offset, bytes));
   bytes_ += bytes;
   return tool_.send(Type::ContentsAt, Writer().put(region).put(offset).put(bytes).put(at));
 }

@@ -99,6 +99,12 @@ Result<> CopyingSink::zeros(u32 region, u64 offset, u64 bytes) {
   return reader_->zeros(region, offset, bytes);
 }
 
+Result<> CopyingSink::same_chunk(u32 region, u64 offset, u32 bytes, const ChunkAddress &address) {
+  CKPT_TRY(std::string name, name_of(region));
+  CKPT_CHECK(store_.same_chunk(name, offset, bytes, address));
+  return next_.same_chunk(region, offset, bytes, address);
+}
+
 Result<> CopyingSink::finish() {
   while (pool_.in_flight() > 0) CKPT_CHECK(pass_on());
   return {};

@@ -49,6 +49,9 @@ class CopyingSink : public Sink {
   Result<> placed(u32 region, u64 offset, std::span<std::byte> bytes) override;
   bool takes_zeros() const override { return reader_ != nullptr; }
   Result<> zeros(u32 region, u64 offset, u64 bytes) override;
+  std::optional<u64> seed() const override { return next_.seed(); }
+  bool knows(const ChunkAddress &address) const override { return next_.knows(address); }
+  Result<> same_chunk(u32 region, u64 offset, u32 bytes, const ChunkAddress &address) override;
   void looked(const Looked &looked) override { next_.looked(looked); }
   // After the last put(): waits until all pieces are in the store and passed to `next`.
   Result<> finish();

@@ -28,9 +28,10 @@ class PinnedStaging {
 };
 
 // What one chunk of device memory needs.
-enum class Need : u8 { Copy, Zeros };
+enum class Need : u8 { Copy, Zeros, Nothing };
 
-// Neighbouring chunks that need the same.
+// Neighbouring chunks that need the same; or one that needs nothing, because the parent image has
+// it.
 struct Run {
   Need need = Need::Copy;
   u64 bytes = 0;
@@ -39,10 +40,11 @@ struct Run {
 // What the devices saw, as runs of chunks.
 class Runs {
  public:
-  Runs(const std::vector<Contents> &all, const agent::Sink &sink) : all_(all) {
+  Runs(const std::vector<Contents> &all, const agent::Sink &sink) : all_(all), sink_(sink) {
+    std::optional<u64> seed = sink.seed();
     // A chunk must begin where a slot may begin.
     if (sink.takes_zeros() && agent::kChunkBytes % sink.slot_bytes() == 0)
-      survey_ = look_at(all, 0, false,
+      survey_ = look_at(all, seed.value_or(0), seed.has_value(),
                         [](CUcontext context) { return std::make_unique<DeviceLooker>(context); });
   }
 
@@ -51,18 +53,25 @@ class Runs {
     u64 end = at, bytes = all_[i].bytes;
     Need need = need_of(i, at);
     do end = std::min(bytes, end + agent::kChunkBytes);
-    while (end < bytes && need_of(i, end) == need);
+    while (need != Need::Nothing && end < bytes && need_of(i, end) == need);
     return {need, end - at};
+  }
+  agent::ChunkAddress address(size_t i, u64 at) const {
+    const Seen *seen = survey_.at(i, at / agent::kChunkBytes);
+    return {seen->address.low, seen->address.high};
   }
   const std::vector<std::string> &blind() const { return survey_.not_looked; }
 
  private:
   Need need_of(size_t i, u64 at) const {
     const Seen *seen = survey_.at(i, at / agent::kChunkBytes);
-    return seen != nullptr && seen->zeros != 0 ? Need::Zeros : Need::Copy;
+    if (seen == nullptr) return Need::Copy;
+    if (seen->zeros != 0) return Need::Zeros;
+    return sink_.seed() && sink_.knows(address(i, at)) ? Need::Nothing : Need::Copy;
   }
 
   const std::vector<Contents> &all_;
+  const agent::Sink &sink_;
   Survey survey_;
 };
 
@@ -76,8 +85,12 @@ class Saver {
     CKPT_TRY(u32 region, sink_.region(c.region, c.bytes));
     for (u64 at = 0; at < c.bytes;) {
       Run run = runs.at(i, at);
-      CKPT_CHECK(run.need == Need::Zeros ? zeros(region, at, run.bytes)
-                                         : copy(c, region, at, at + run.bytes));
+      if (run.need == Need::Zeros)
+        CKPT_CHECK(zeros(region, at, run.bytes));
+      else if (run.need == Need::Nothing)
+        CKPT_CHECK(sink_.same_chunk(region, at, static_cast<u32>(run.bytes), runs.address(i, at)));
+      else
+        CKPT_CHECK(copy(c, region, at, at + run.bytes));
       at += run.bytes;
     }
     return {};

@@ -31,7 +31,7 @@ TYPES = types()
 
 # Messages that are no requests: answers, and what a transfer consists of between a request and its answer.
 NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "Region", "SlotFull", "SlotFree",
-                "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt"}
+                "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt", "ChunkKnown"}
 # What the tools and programs of this version do not send.
 OF_OLDER_VERSIONS = {"ProxyFor"}
 # The same step as another one, for which there is a row, seen from its other side.
@@ -39,6 +39,8 @@ CHECKED_ELSEWHERE = {
     "CheckpointFailed": "test_library.py: a checkpoint that the program itself has requested",
     "Adopt": "ProxyAgain, by which the keeper is asked for it",
     "ProxyDrop": "test_kills.py: the last step of a move away from a proxy",
+    "ParentChunks": "test_cuda_survey.py: only for a program with CUDA whose image has a parent",
+    "ChunkWanted": "test_cuda_survey.py: the process that answers is killed",
     "ChosenWanted": "test_remote_cuda_moves.py: only CUDA on devices of other nodes asks it",
 }
 

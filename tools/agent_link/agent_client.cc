@@ -188,6 +188,11 @@ bool AgentClient::survey(u64 seed) {
   return m && m->reader().get<u8>() == 1;
 }
 
+bool AgentClient::parent_chunks(u64 count, int addresses, int socket) {
+  const int fds[] = {addresses, socket};
+  return ask(Type::ParentChunks, Writer().put(count), fds, kAnswerTimeout, Type::Ok).has_value();
+}
+
 bool AgentClient::loads_zeros() {
   return ask(Type::ZerosLoadable, {}, {}, kAnswerTimeout, Type::Ok).has_value();
 }

@@ -11,6 +11,7 @@
 #include "common/base/printable.h"
 #include "helper/serve.h"
 #include "storage/io/key_file.h"
+#include "tools/agent_link/parent_reader.h"
 #include "tools/command_line.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/dump/dump.h"
@@ -371,6 +372,8 @@ void add_options(CommandLine &line, Options &o) {
 int main(int argc, char **argv) {
   using namespace ckpt::tools;
   if (is_helper(argc, argv)) return ckpt::helper::serve_starter(argv + 2);
+  if (argc == 5 && std::string_view(argv[1]) == "--parent-reader")
+    return parent_reader_main(argv + 2);
   Options o;
   CommandLine line(
       "ckpt-dump",

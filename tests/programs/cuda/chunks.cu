@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // chunks MIB: fills MIB of device memory, of which every third MiB is zero, and prints "ready". While
-// the file "pause" exists, it changes one MiB in fifty each time that the file "change" appears,
+// the file "pause" exists, it changes two MiB in a hundred each time that the file "change" appears,
 // removes that file and prints "changed". Then it prints "same" if the memory holds what it should.
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
   std::fflush(stdout);
   for (unsigned round = 1; access("pause", F_OK) == 0; usleep(1000)) {
     if (access("change", F_OK) != 0) continue;
-    for (size_t i = 1; i < mib; i += 50) fill(&host[i * kWords], 1000 * round + i);
+    for (size_t i = 1; i < mib; i += 51) fill(&host[i * kWords], 1000 * round + i);
     ++round;
     CUDA(cudaMemcpy(device, host.data(), bytes, cudaMemcpyHostToDevice));
     unlink("change");
