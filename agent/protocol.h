@@ -119,6 +119,26 @@ enum class Type : u16 {
   CopyAhead = 64,   // {u32 rounds}: before Quiesce: copy contents while the program runs; answered
                     // by Ok. Older agents refuse it
 
+  // Device memory that its device looks at before it is copied (docs/CUDA.md).
+  ParentChunks = 80,  // {u64 n} + a file with n × {u64 low, u64 high}: addresses of chunks of the
+                      // parent image, and a socket that answers ChunkWanted: before Quiesce, after
+  // SurveyWanted: the Save may leave these chunks out, because the dump ends the
+  // program; answered by Ok. Older agents refuse it and send all chunks
+  ChunkKnown = 81,  // {u32 region, u64 offset, u32 bytes, u64 low, u64 high}: in a Save, instead of
+                    // SlotFull: the chunk is one of those
+  SurveyWanted =
+      82,         // {u64 seed of the image's addresses}: before Quiesce: the Save tells what its
+                  // devices saw; answered by Ok {u8 1: they can look}. Older agents refuse it
+  Surveyed = 83,  // {u64 bytes that are zero and were not read, u32 n, n × str: why a device
+                  // could not look}: in a Save after SurveyWanted, from the agent, before Saved
+  ZerosLoadable =
+      84,        // {}: before Load: ZerosAt may take the place of slots; answered by Ok. Older
+                 // agents refuse it, and those whose devices do not write zeros themselves
+  ZerosAt = 85,  // {u32 region, u64 offset, u64 bytes}: in a Load: they are zero
+
+  ChunkWanted = 86,  // {u64 low, u64 high, u32 bytes}: agent to the process behind that socket:
+                     // answered by Ok {the chunk's bytes}
+
   // Before Detach or Suspend, where a program has several processes: all are taken this far before
   // any of them goes further.
   Keep = 66,  // {str folder, or empty: host memory}: after Quiesce, instead of Save: contents go
@@ -176,7 +196,8 @@ enum class Type : u16 {
 
 // Host memory that is taken before it is needed, unless a tool's Prepare says otherwise.
 inline constexpr u64 kAheadBytes = u64{2} << 30;
-inline constexpr u64 kZeros = ~u64{0};  // in ContentsAt
+inline constexpr u64 kZeros = ~u64{0};           // in ContentsAt
+inline constexpr u64 kMostZeros = u64{1} << 31;  // in ZerosAt
 
 // In ProxyWanted, instead of an API: a process that answers GpuMemoryWanted. Older keepers refuse
 // it.

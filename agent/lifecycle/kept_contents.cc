@@ -2,6 +2,9 @@
 //
 // The functions of Lifecycle that keep the contents of devices in a store of this process.
 #include "agent/lifecycle/lifecycle.h"
+
+#include <algorithm>
+
 #include "agent/transfer/store_io.h"
 #include "common/base/available_memory.h"
 
@@ -40,6 +43,15 @@ void Lifecycle::drop_prepared() {
   for (Participant *p : participants_()) p->drop_ahead();
 }
 
+bool Lifecycle::looks() const {
+  return std::ranges::any_of(participants_(), [](Participant *p) { return p->looks(); });
+}
+
+bool Lifecycle::loads_zeros() const {
+  return std::ranges::all_of(members_,
+                             [](const Member &m) { return m.participant->loads_zeros(); });
+}
+
 Result<> Lifecycle::create_store() {
   u64 bytes = 0;
   for (Participant *p : participants_()) bytes += p->keeps_contents() ? 0 : p->lost_bytes();
@@ -70,6 +82,7 @@ u64 Lifecycle::direct_bytes() const {
 Result<> Lifecycle::save_one(Participant &participant, StagingSink &sink) {
   if (participant.keeps_contents()) return participant.save(sink);
   if (!store_) CKPT_CHECK(create_store());
+  store_->use_parent(sink.chunks());
   CopyingSink both(sink, *store_, prefix_of(&participant), sink.reader(), &participant);
   CKPT_CHECK(participant.save(both));
   return both.finish();

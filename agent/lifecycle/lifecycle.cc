@@ -113,6 +113,8 @@ Result<std::string> Lifecycle::save(Channel &tool, Staging &staging,
     if (Result<> r = save_one(*m.participant, sink); !r)
       return undo_and_fail(cannot("save its devices", m.participant, std::move(r).error()));
   }
+  if (Result<> reported = sink.report(); !reported)
+    return undo_and_fail(std::move(reported).error());
   prepared_.reset();  // where no participant needed it
   saved_bytes_ = sink.bytes();
   state_ = State::Saved;

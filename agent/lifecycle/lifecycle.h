@@ -53,6 +53,8 @@ class Lifecycle {
   // Participant::copy_ahead(). finish(), undo() and drop_prepared() free the copies.
   void copy_ahead(u32 rounds, const std::function<bool()> &stop);
   void drop_prepared();
+  // Whether a participant looks at its device memory before it copies.
+  bool looks() const;
   Result<> quiesce(std::chrono::milliseconds timeout);
   // For how long quiesce() waited: for "callbacks", and for each participant by its name.
   struct Wait {
@@ -101,6 +103,8 @@ class Lifecycle {
   // ---- in a restored copy, after CRIU
 
   Result<> attach(const std::string &session);
+  // Whether load() accepts zeros without slots.
+  bool loads_zeros() const;
   Result<> load(Channel &tool, Staging &staging);
   void resume();
 

@@ -37,7 +37,9 @@
 
 #include <array>
 #include <chrono>
+#include <compare>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +53,10 @@ namespace ckpt::agent {
 // The alignment of regions that are stored in one place: a page.
 inline constexpr u64 kRegionAlign = 4096;
 
+// The contents of device memory are cut into chunks of this size, from the beginning of each region
+// (docs/FORMAT.md).
+inline constexpr u64 kChunkBytes = u64{1} << 20;
+
 // The index of host memory that is not a slot of staging memory.
 inline constexpr u32 kNoSlot = ~u32{0};
 
@@ -62,6 +68,18 @@ struct Slot {
 
 // The UUID of an image; zeros: none.
 using ImageId = std::array<u8, 16>;
+
+// Of a chunk, in an image and its parents (docs/FORMAT.md).
+struct ChunkAddress {
+  u64 low = 0, high = 0;
+  auto operator<=>(const ChunkAddress &) const = default;
+};
+
+// What a participant knows of its device memory because it has looked before copying.
+struct Looked {
+  u64 zero_bytes = 0;              // passed to Sink::zeros()
+  std::vector<std::string> blind;  // why it could not look somewhere, one sentence each
+};
 
 // The target of save(), for one thread at a time. The number of slots is limited: acquire() waits
 // until the tool has emptied one.
@@ -80,13 +98,28 @@ class Sink {
 
   // Instead of acquire() and put(), for a device that copies to any host memory: memory that keeps
   // at most `bytes` bytes of `region` from `offset` on, page-locked by lock_pages(). Empty: this
-  // sink has no (more) such memory, so the rest of the region takes slots. To be called in order of
-  // the offsets, each at the end of the place before.
+  // sink has no (more) such memory, so the rest of the region takes slots.
   virtual Result<std::span<std::byte>> place(u32, u64, u64) { return std::span<std::byte>(); }
   // The device has written the place. In the order of place().
   virtual Result<> placed(u32, u64, std::span<std::byte>) {
     return fail("this save has no memory for direct copies");
   }
+
+  // For a device that can look at its memory before it copies: whether zeros() may be called.
+  virtual bool takes_zeros() const { return false; }
+  // Instead of put() or placed(): these bytes are zero. `offset` is a multiple of kChunkBytes, and
+  // so is `bytes`, except at the end of the region.
+  virtual Result<> zeros(u32, u64, u64) { return fail("this save cannot take zeros"); }
+  // The seed of chunk addresses; none: same_chunk() must not be called.
+  virtual std::optional<u64> seed() const { return {}; }
+  // Whether the parent image has the chunk with this address.
+  virtual bool knows(const ChunkAddress &) const { return false; }
+  // Instead of put() or placed(), for a chunk that it has.
+  virtual Result<> same_chunk(u32, u64, u32, const ChunkAddress &) {
+    return fail("this save cannot take chunks from the parent image");
+  }
+  // After the save, for the tool's report.
+  virtual void looked(const Looked &) {}
 
   // For increments: the image that this save writes, and its parent. A participant may remember the
   // image() of its last save and track what was written since. If parent() is that image, it may
@@ -108,7 +141,7 @@ class Source {
     u64 offset = 0;
     Slot slot;  // kNoSlot: host memory that is page-locked already
     u32 bytes = 0;
-    bool zeros = false;  // instead of a slot; only for participants that take places
+    bool zeros = false;  // instead of a slot; only for participants with loads_zeros()
   };
   virtual ~Source() = default;
   virtual int staging_fd() const = 0;
@@ -136,6 +169,10 @@ class Participant {
   virtual u64 contents_bytes() const { return 0; }
   // Without keeps_contents(): about how many bytes the agent has to keep.
   virtual u64 lost_bytes() const { return contents_bytes(); }
+  // Whether save() looks at device memory before it copies.
+  virtual bool looks() const { return false; }
+  // Whether load() accepts pieces of zeros, for which it has devices write zeros themselves.
+  virtual bool loads_zeros() const { return false; }
   // Page-locks host memory for copies of its devices, and the reverse. From several threads at a
   // time, while the gate is closed. Where a driver refuses, copies are only slower.
   virtual void lock_pages(std::span<std::byte>) {}

@@ -51,7 +51,7 @@ bool has_input(int fd, std::chrono::milliseconds timeout) {
 // Either side may abort a transfer. Messages that the other side has sent before arrive after it.
 bool is_left_over(Type type) {
   return type == Type::Region || type == Type::RegionSame || type == Type::SlotFull ||
-         type == Type::SlotFree || type == Type::LoadEnd;
+         type == Type::SlotFree || type == Type::ZerosAt || type == Type::LoadEnd;
 }
 
 }  // namespace
@@ -74,6 +74,8 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::CallbacksWanted, "CallbacksWanted", State::Running, &Dialogue::callbacks, true},
     {Type::Prepare, "Prepare", State::Running, &Dialogue::prepare},
     {Type::CopyAhead, "CopyAhead", State::Running, &Dialogue::copy_ahead},
+    {Type::SurveyWanted, "SurveyWanted", State::Running, &Dialogue::survey},
+    {Type::ParentChunks, "ParentChunks", State::Running, &Dialogue::parent_chunks},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
     {Type::WaitsWanted, "WaitsWanted", State::Quiesced, &Dialogue::waits},
     {Type::ContentsReadable, "ContentsReadable", State::Quiesced, &Dialogue::contents_readable},
@@ -82,6 +84,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Detach, "Detach", State::Saved, &Dialogue::detach},
     {Type::Attach, "Attach", State::Detached, &Dialogue::attach},
     {Type::CompileWanted, "CompileWanted", State::Attached, &Dialogue::compiled},
+    {Type::ZerosLoadable, "ZerosLoadable", State::Attached, &Dialogue::zeros_loadable},
     {Type::Load, "Load", State::Attached, &Dialogue::load},
     {Type::Resume, "Resume", State::Loaded, &Dialogue::resume},
     {Type::Keep, "Keep", State::Quiesced, &Dialogue::keep},
@@ -214,6 +217,27 @@ void Dialogue::contents_readable(Incoming &request) {
   if (!request.reader().done()) return malformed("ContentsReadable");
   lineage_.reads_store = true;
   answer({});
+}
+
+void Dialogue::survey(Incoming &request) {
+  Reader in = request.reader();
+  u64 seed = in.get<u64>();
+  if (!in.done()) return malformed("SurveyWanted");
+  lineage_.seed = seed;
+  (void)tool_.send(Type::Ok, Writer().put(static_cast<u8>(lifecycle_.looks())));
+}
+
+void Dialogue::parent_chunks(Incoming &request) {
+  Result<ParentChunks> chunks = ParentChunks::from(request);
+  if (!chunks) return answer(Failure(chunks.error()));
+  lineage_.chunks = std::make_shared<ParentChunks>(std::move(*chunks));
+  answer({});
+}
+
+void Dialogue::zeros_loadable(Incoming &request) {
+  if (!request.reader().done()) return malformed("ZerosLoadable");
+  answer(lifecycle_.loads_zeros() ? Result<>{}
+                                  : fail("not all devices of this program write zeros themselves"));
 }
 
 void Dialogue::waits(Incoming &request) {

@@ -52,6 +52,9 @@ class Dialogue {
   void copy_ahead(Incoming &request);
   void quiesce(Incoming &request);
   void contents_readable(Incoming &request);
+  void survey(Incoming &request);
+  void parent_chunks(Incoming &request);
+  void zeros_loadable(Incoming &request);
   void waits(Incoming &request);
   void increment(Incoming &request);
   void keep(Incoming &request);

@@ -32,6 +32,8 @@ static_assert(ContentsStore::kFiles <= kMaxMessageFds);
 constexpr u64 kStripe = 1 << 20;
 // The share of the free space that a store may use. The rest is left for other programs.
 constexpr u64 kMaxSharePercent = 90;
+// In one place, whose size is a u32 in the pieces of a load.
+constexpr u64 kMostZerosInPlace = u64{1} << 30;
 
 u64 available_in(const std::string &folder) {
   struct statvfs disk {};
@@ -122,24 +124,42 @@ Result<> ContentsStore::region(const std::string &name, u64 bytes) {
                     "are free",
                     (bytes_ + bytes) >> 20, capacity_ >> 20),
         "free host memory, or suspend the program to a disk (ckpt-dump --suspend --to)");
-  if (!regions_.emplace(name, Region{name, bytes, bytes_, {}, 0}).second)
+  if (!regions_.emplace(name, Region{name, bytes, bytes_, {}}).second)
     return fail("the region name \"{}\" is taken", name);
   bytes_ += rounded_up(bytes, kRegionAlign);
   return {};
 }
 
+Result<ContentsStore::Region *> ContentsStore::region_with(const std::string &name, u64 offset,
+                                                           u64 bytes) {
+  CKPT_CHECK(place_of(name, offset, bytes));
+  return &regions_.find(name)->second;
+}
+
 // Most contents differ from zero at their first bytes, so the search costs nothing.
-Result<u64> ContentsStore::placed(const std::string &name, DirectMemory::Place place) {
-  auto it = regions_.find(name);
-  if (it == regions_.end() || place.bytes > it->second.bytes - it->second.placed)
-    return fail("{} bytes exceed the region {}", place.bytes, name);
+Result<u64> ContentsStore::placed(const std::string &name, u64 offset, DirectMemory::Place place) {
+  CKPT_TRY(Region * region, region_with(name, offset, place.bytes));
   if (all_zero({direct_->at(place.at), place.bytes})) {
     direct_->give(place);
     place.at = kZeros;
   }
-  it->second.places.push_back(place);
-  it->second.placed += place.bytes;
+  region->places.emplace(offset, place);
   return place.at;
+}
+
+Result<> ContentsStore::zeros(const std::string &name, u64 offset, u64 bytes) {
+  CKPT_TRY(Region * region, region_with(name, offset, bytes));
+  for (u64 done = 0; done < bytes; done += kMostZerosInPlace)
+    region->places.emplace(offset + done,
+                           DirectMemory::Place{kZeros, std::min(kMostZerosInPlace, bytes - done)});
+  return {};
+}
+
+Result<> ContentsStore::same_chunk(const std::string &name, u64 offset, u32 bytes,
+                                   const ChunkAddress &address) {
+  CKPT_TRY(u64 at, place_of(name, offset, bytes));
+  from_parent_[at] = {bytes, address};
+  return {};
 }
 
 std::vector<ContentsStore::Region> ContentsStore::regions(const std::string &prefix) const {
@@ -167,6 +187,10 @@ Result<> ContentsStore::write(u64 at, ByteView bytes) const {
 
 // write() leaves zeros out, so the part after the end of a file reads as zero.
 Result<> ContentsStore::read(u64 at, std::span<std::byte> into) const {
+  if (auto chunk = from_parent_.find(at); chunk != from_parent_.end()) {
+    if (chunk->second.bytes != into.size()) return fail("a chunk is read in parts");
+    return parent_->read(chunk->second.address, into);
+  }
   return for_each_stripe(at, into.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
     std::span<std::byte> part = into.subspan(begin, n);
     Result<size_t> done = read_at(files_[file].get(), part, offset);
@@ -178,34 +202,71 @@ Result<> ContentsStore::read(u64 at, std::span<std::byte> into) const {
 
 // ---- with the keeper
 
-Result<> ContentsStore::hand_to_keeper() {
+namespace {
+
+Result<u64> new_token() {
   u64 token = 0;
   if (::getrandom(&token, sizeof token, 0) < 0) return fail_errno("cannot get a random number");
+  return token;
+}
+
+// The token under which the keeper holds `fds`.
+Result<u64> keep_at_keeper(std::span<const int> fds) {
+  CKPT_TRY(u64 token, new_token());
   CKPT_TRY(Channel keeper, connect_to_session());
+  CKPT_CHECK(keeper.send(Type::ContentsKept, Writer().put(protocol::kVersion).put(token), fds));
+  CKPT_TRY(Incoming answer, keeper.answer());
+  return token;
+}
+
+Result<std::vector<OwnFd>> take_from_keeper(u64 token, size_t count) {
+  CKPT_TRY(Channel keeper, connect_to_session());
+  CKPT_CHECK(keeper.send(Type::ContentsWanted, Writer().put(protocol::kVersion).put(token)));
+  CKPT_TRY(Incoming answer, keeper.answer());
+  if (answer.fds.size() != count)
+    return fail("the session keeper returned {} files instead of {}", answer.fds.size(), count);
+  return std::move(answer.fds);
+}
+
+}  // namespace
+
+Result<> ContentsStore::hand_to_keeper() {
   std::array<int, kFiles> fds{};
   std::ranges::transform(files_, fds.begin(), &OwnFd::get);
   std::ranges::transform(fds, identities_.begin(), identity);
-  CKPT_CHECK(
-      keeper.send(Type::ContentsKept, Writer().put(protocol::kVersion).put(token), std::span(fds)));
-  CKPT_TRY(Incoming answer, keeper.answer());
+  CKPT_TRY(u64 token, keep_at_keeper(fds));
   if (direct_) direct_->unmap();
   for (OwnFd &file : files_) file.close();
   token_ = token;
+  return hand_parent_to_keeper();
+}
+
+Result<> ContentsStore::hand_parent_to_keeper() {
+  if (!parent_) return {};
+  if (!from_parent_.empty()) {
+    int socket = parent_->reader().fd();
+    CKPT_TRY(parent_token_, keep_at_keeper({&socket, 1}));
+  }
+  parent_->hang_up();
   return {};
 }
 
 Result<> ContentsStore::fetch_from_keeper() {
-  CKPT_TRY(Channel keeper, connect_to_session());
-  CKPT_CHECK(keeper.send(Type::ContentsWanted, Writer().put(protocol::kVersion).put(token_)));
-  CKPT_TRY(Incoming answer, keeper.answer());
-  if (answer.fds.size() != kFiles)
-    return fail("the session keeper returned {} files instead of {}", answer.fds.size(), kFiles);
+  CKPT_TRY(std::vector<OwnFd> files, take_from_keeper(token_, kFiles));
   for (size_t i = 0; i < kFiles; i++)
-    if (identity(answer.fds[i].get()) != identities_[i])
+    if (identity(files[i].get()) != identities_[i])
       return fail("the session keeper returned another file than it was given");
-  std::ranges::move(answer.fds, files_.begin());
+  std::ranges::move(files, files_.begin());
   token_ = 0;
+  CKPT_CHECK(fetch_parent_from_keeper());
   return direct_ ? direct_->map(direct_fd()) : Result<>{};
+}
+
+Result<> ContentsStore::fetch_parent_from_keeper() {
+  if (parent_token_ == 0) return {};
+  CKPT_TRY(std::vector<OwnFd> socket, take_from_keeper(std::exchange(parent_token_, 0), 1));
+  parent_->connect(std::move(socket.front()));
+  return {};
 }
 
 }  // namespace ckpt::agent

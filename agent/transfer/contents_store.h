@@ -12,6 +12,7 @@
 
 #include "agent/ipc/own_fd.h"
 #include "agent/transfer/direct_memory.h"
+#include "agent/transfer/parent_chunks.h"
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 
@@ -43,9 +44,8 @@ class ContentsStore {
     std::string name;
     u64 bytes = 0;
     u64 at = 0;  // its position in the store, for write() and read()
-    // What is in direct(): the region's first bytes, in order.
-    std::vector<DirectMemory::Place> places;
-    u64 placed = 0;  // the sum of their bytes
+    // What is in direct(), and zeros, by offset; all else is in the files.
+    std::map<u64, DirectMemory::Place> places;
   };
   // Instead of the position of a place that holds only zeros, and takes no memory.
   static constexpr u64 kZeros = ~u64{0};
@@ -54,6 +54,10 @@ class ContentsStore {
   // The position in the store of `bytes` bytes at `offset` of a region.
   Result<u64> place_of(const std::string &name, u64 offset, u64 bytes) const;
 
+  // What the parent image has is not in the store: read() reads it from there.
+  void use_parent(std::shared_ptr<ParentChunks> chunks) { parent_ = std::move(chunks); }
+  Result<> same_chunk(const std::string &name, u64 offset, u32 bytes, const ChunkAddress &address);
+
   // From any thread, also while regions are added. Zeros take no space.
   Result<> write(u64 at, ByteView bytes) const;
   Result<> read(u64 at, std::span<std::byte> into) const;
@@ -61,9 +65,11 @@ class ContentsStore {
   // Memory for direct copies; null: there is none.
   DirectMemory *direct() const { return direct_.get(); }
   int direct_fd() const { return files_[0].get(); }
-  // The device has written the next bytes of a region to `place`. Returns the position: kZeros if
-  // all of them are zero, and then the place is free again.
-  Result<u64> placed(const std::string &name, DirectMemory::Place place);
+  // The device has written the bytes of a region at `offset` to `place`. Returns the position:
+  // kZeros if all of them are zero, and then the place is free again.
+  Result<u64> placed(const std::string &name, u64 offset, DirectMemory::Place place);
+  // The bytes are zero, and the device has written them nowhere.
+  Result<> zeros(const std::string &name, u64 offset, u64 bytes);
 
   // Of a file: its device, number and size.
   struct Identity {
@@ -81,6 +87,9 @@ class ContentsStore {
   ContentsStore(Files files, u64 capacity) : files_(std::move(files)), capacity_(capacity) {}
 
   void add_direct(u64 bytes);
+  Result<> hand_parent_to_keeper();
+  Result<> fetch_parent_from_keeper();
+  Result<Region *> region_with(const std::string &name, u64 offset, u64 bytes);
 
   Files files_;
   std::unique_ptr<DirectMemory> direct_;
@@ -89,6 +98,13 @@ class ContentsStore {
   u64 token_ = 0;  // of the files at the session keeper; zero: they are here
   std::array<Identity, kFiles> identities_{};
   std::map<std::string, Region> regions_;
+  struct ParentChunk {
+    u64 bytes = 0;
+    ChunkAddress address;
+  };
+  std::map<u64, ParentChunk> from_parent_;  // by position in the store
+  std::shared_ptr<ParentChunks> parent_;
+  u64 parent_token_ = 0;  // of its socket at the session keeper
 };
 
 }  // namespace ckpt::agent

@@ -109,6 +109,7 @@ Result<> Loader::take(const Incoming &message) {
   switch (message.type) {
     case Type::Region: return take_region(message.reader());
     case Type::SlotFull: return take_slot(message.reader());
+    case Type::ZerosAt: return take_zeros(message.reader());
     case Type::LoadEnd: ended_ = true; return {};
     default:
       return fail("unexpected message of type {} during a load", static_cast<u16>(message.type));
@@ -141,6 +142,22 @@ Result<> Loader::take_slot(Reader in) {
   held_.emplace(slot, region.lane);
   if (region.lane->closed) return send_free(slot);
   region.lane->waiting.push_back({region.name, offset, staging_.slot(slot), bytes});
+  return {};
+}
+
+Result<> Loader::take_zeros(Reader in) {
+  u32 number = in.get<u32>();
+  u64 offset = in.get<u64>(), bytes = in.get<u64>();
+  auto it = regions_.find(number);
+  bool sound = in.done() && it != regions_.end() && bytes > 0 && bytes <= protocol::kMostZeros &&
+               bytes <= it->second.bytes && offset <= it->second.bytes - bytes;
+  if (!sound || !it->second.lane->participant->loads_zeros())
+    return fail("malformed ZerosAt: region {}", number);
+  bytes_ += bytes;
+  Lane &lane = *it->second.lane;
+  if (!lane.closed)
+    lane.waiting.push_back(
+        {it->second.name, offset, {kNoSlot, nullptr}, static_cast<u32>(bytes), true});
   return {};
 }
 

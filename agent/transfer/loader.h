@@ -47,6 +47,7 @@ class Loader {
   Result<> take(const Incoming &message);
   Result<> take_region(Reader in);
   Result<> take_slot(Reader in);
+  Result<> take_zeros(Reader in);
   Result<> send_free(u32 slot);
   Lane *lane_of(std::string_view region);
   void abort(Error why);

@@ -61,10 +61,43 @@ Result<> StagingSink::zeros(u32 region, u64 offset, u64 bytes) {
   return send_place(region, offset, bytes, protocol::kZeros);
 }
 
-Result<> StagingSink::send_place(u32 region, u64 offset, u64 bytes, u64 at) {
+void StagingSink::looked(const Looked &looked) {
+  looked_.zero_bytes += looked.zero_bytes;
+  looked_.blind.insert(looked_.blind.end(), looked.blind.begin(), looked.blind.end());
+}
+
+Result<> StagingSink::report() {
+  if (!lineage_.seed) return {};
+  Writer out;
+  out.put(looked_.zero_bytes).put(static_cast<u32>(looked_.blind.size()));
+  for (const std::string &why : looked_.blind) out.str(why);
+  return tool_.send(Type::Surveyed, out);
+}
+
+std::optional<u64> StagingSink::seed() const {
+  return lineage_.chunks ? lineage_.seed : std::nullopt;
+}
+
+bool StagingSink::knows(const ChunkAddress &address) const {
+  return lineage_.chunks && lineage_.chunks->contains(address);
+}
+
+Result<> StagingSink::same_chunk(u32 region, u64 offset, u32 bytes, const ChunkAddress &address) {
+  CKPT_CHECK(check_range(region, offset, bytes));
+  bytes_ += bytes;
+  return tool_.send(Type::ChunkKnown,
+                    Writer().put(region).put(offset).put(bytes).put(address.low).put(address.high));
+}
+
+Result<> StagingSink::check_range(u32 region, u64 offset, u64 bytes) const {
   if (region >= region_bytes_.size() || offset > region_bytes_[region] ||
       bytes > region_bytes_[region] - offset)
     return fail("{} bytes at offset {} exceed region {}", bytes, offset, region);
+  return {};
+}
+
+Result<> StagingSink::send_place(u32 region, u64 offset, u64 bytes, u64 at) {
+  CKPT_CHECK(check_range(region, offset, bytes));
   bytes_ += bytes;
   return tool_.send(Type::ContentsAt, Writer().put(region).put(offset).put(bytes).put(at));
 }

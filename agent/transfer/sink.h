@@ -3,9 +3,12 @@
 // Save: the participants fill slots of staging memory and the tool empties them.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "agent/transfer/parent_chunks.h"
 #include "agent/transfer/staging.h"
 
 namespace ckpt::agent {
@@ -28,6 +31,8 @@ class StagingSink : public Sink, public StoreReader {
   struct Lineage {
     ImageId image{}, parent{};
     bool reads_store = false;  // the tool can read a StoreReader::File
+    std::optional<u64> seed;   // of the image's addresses; none: the tool does not ask for Surveyed
+    std::shared_ptr<ParentChunks> chunks;  // null: all chunks are to be sent
   };
   StagingSink(Channel &tool, Staging &staging, const Lineage &lineage);
 
@@ -41,18 +46,28 @@ class StagingSink : public Sink, public StoreReader {
   Result<u32> region(const std::string &name, u64 bytes) override;
   Result<Slot> acquire() override;
   Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) override;
+  // The tool learns of zeros by the same message as of contents in the store.
+  bool takes_zeros() const override { return lineage_.reads_store; }
+  std::optional<u64> seed() const override;
+  bool knows(const ChunkAddress &address) const override;
+  Result<> same_chunk(u32 region, u64 offset, u32 bytes, const ChunkAddress &address) override;
+  void looked(const Looked &looked) override;
   ImageId image() const override { return lineage_.image; }
   ImageId parent() const override { return lineage_.parent; }
   Result<> same(const std::string &name, u64 bytes) override;
+  const std::shared_ptr<ParentChunks> &chunks() const { return lineage_.chunks; }
   // Null: the tool cannot.
   StoreReader *reader() { return lineage_.reads_store ? this : nullptr; }
   Result<> stored(u32 region, u64 offset, u64 bytes, u64 at, File file) override;
   Result<> zeros(u32 region, u64 offset, u64 bytes) override;
+  // After all participants: tells the tool what their devices saw.
+  Result<> report();
 
  private:
   enum class Holder : u8 { Free, Participant, Tool };
   Result<u32> announce(protocol::Type type, const std::string &name, u64 bytes);
   Result<> wait_for_slot();
+  Result<> check_range(u32 region, u64 offset, u64 bytes) const;
   Result<> send_place(u32 region, u64 offset, u64 bytes, u64 at);
 
   Channel &tool_;
@@ -64,6 +79,7 @@ class StagingSink : public Sink, public StoreReader {
   std::vector<Holder> holders_;    // by slot
   std::vector<u32> free_;
   bool file_sent_ = false;
+  Looked looked_;  // by all participants
   u64 bytes_ = 0;
 };
 

@@ -38,9 +38,9 @@ std::span<std::byte> StorePlaces::take(u64 bytes) {
   return {direct->at(place->at), place->bytes};
 }
 
-Result<u64> StorePlaces::placed(const std::string &region, std::span<std::byte> bytes) {
+Result<u64> StorePlaces::placed(const std::string &region, u64 offset, std::span<std::byte> bytes) {
   u64 at = static_cast<u64>(bytes.data() - store_.direct()->at(0));
-  return store_.placed(region, {at, bytes.size()});
+  return store_.placed(region, offset, {at, bytes.size()});
 }
 
 // ---- into the store and to the next sink
@@ -69,9 +69,14 @@ Result<Slot> CopyingSink::acquire() {
   return next_.acquire();
 }
 
-Result<> CopyingSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
+Result<std::string> CopyingSink::name_of(u32 region) const {
   if (region >= names_.size()) return fail("region {} was never announced", region);
-  CKPT_TRY(u64 at, store_.place_of(names_[region], offset, bytes));
+  return names_[region];
+}
+
+Result<> CopyingSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
+  CKPT_TRY(std::string name, name_of(region));
+  CKPT_TRY(u64 at, store_.place_of(name, offset, bytes));
   pool_.add({region, offset, slot, bytes, at});
   return {};
 }
@@ -81,11 +86,23 @@ Result<std::span<std::byte>> CopyingSink::place(u32, u64, u64 bytes) {
 }
 
 Result<> CopyingSink::placed(u32 region, u64 offset, std::span<std::byte> bytes) {
-  if (region >= names_.size()) return fail("region {} was never announced", region);
-  CKPT_TRY(u64 at, places_.placed(names_[region], bytes));
+  CKPT_TRY(std::string name, name_of(region));
+  CKPT_TRY(u64 at, places_.placed(name, offset, bytes));
   if (at == ContentsStore::kZeros) return reader_->zeros(region, offset, bytes.size());
   return reader_->stored(region, offset, bytes.size(), at,
                          {store_.direct_fd(), store_.direct()->bytes()});
+}
+
+Result<> CopyingSink::zeros(u32 region, u64 offset, u64 bytes) {
+  CKPT_TRY(std::string name, name_of(region));
+  CKPT_CHECK(store_.zeros(name, offset, bytes));
+  return reader_->zeros(region, offset, bytes);
+}
+
+Result<> CopyingSink::same_chunk(u32 region, u64 offset, u32 bytes, const ChunkAddress &address) {
+  CKPT_TRY(std::string name, name_of(region));
+  CKPT_CHECK(store_.same_chunk(name, offset, bytes, address));
+  return next_.same_chunk(region, offset, bytes, address);
 }
 
 Result<> CopyingSink::finish() {
@@ -132,10 +149,15 @@ Result<> StoreSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
 
 Result<std::span<std::byte>> StoreSink::place(u32, u64, u64 bytes) { return places_.take(bytes); }
 
-Result<> StoreSink::placed(u32 region, u64, std::span<std::byte> bytes) {
+Result<> StoreSink::placed(u32 region, u64 offset, std::span<std::byte> bytes) {
   if (region >= names_.size()) return fail("region {} was never announced", region);
-  CKPT_CHECK(places_.placed(names_[region], bytes));
+  CKPT_CHECK(places_.placed(names_[region], offset, bytes));
   return {};
+}
+
+Result<> StoreSink::zeros(u32 region, u64 offset, u64 bytes) {
+  if (region >= names_.size()) return fail("region {} was never announced", region);
+  return store_.zeros(names_[region], offset, bytes);
 }
 
 Result<> StoreSink::finish() {
@@ -159,26 +181,26 @@ StoreSource::StoreSource(const ContentsStore &store, Staging &staging, const std
       regions_(store.regions(prefix)),
       free_(all_slots(staging)),
       pool_(read_from(store)) {
-  auto has_places = [](const ContentsStore::Region &r) { return r.placed > 0; };
-  if (!regions_.empty()) offset_ = regions_.front().placed;
+  auto in_memory = [](const auto &p) { return p.second.at != ContentsStore::kZeros; };
+  auto has_places = [&](const ContentsStore::Region &r) {
+    return std::ranges::any_of(r.places, in_memory);
+  };
+  if (!regions_.empty()) place_ = regions_.front().places.begin();
+  begin_region(0);
   if (std::ranges::any_of(regions_, has_places)) ahead_.emplace(*store.direct(), participant);
 }
 
 Result<bool> StoreSource::next_place(Piece &piece) {
-  while (placed_region_ < regions_.size() && place_ == regions_[placed_region_].places.size()) {
-    placed_region_++;
-    place_ = place_offset_ = 0;
-  }
+  while (placed_region_ < regions_.size() && place_ == regions_[placed_region_].places.end())
+    if (++placed_region_ < regions_.size()) place_ = regions_[placed_region_].places.begin();
   if (placed_region_ == regions_.size()) return false;
-  const ContentsStore::Region &r = regions_[placed_region_];
-  const DirectMemory::Place &p = r.places[place_++];
+  const auto &[offset, p] = *place_++;
   bool zeros = p.at == ContentsStore::kZeros;
-  piece = {r.name.substr(prefix_bytes_),
-           place_offset_,
+  piece = {regions_[placed_region_].name.substr(prefix_bytes_),
+           offset,
            {kNoSlot, nullptr},
            static_cast<u32>(p.bytes),
            zeros};
-  place_offset_ += p.bytes;
   if (zeros) return true;
   piece.slot.data = store_.direct()->at(p.at);
   CKPT_CHECK(ahead_->wait_for(DirectMemory::piece_of(p.at)));
@@ -203,15 +225,29 @@ Result<> StoreSource::release(Slot slot) {
   return {};
 }
 
+void StoreSource::begin_region(size_t number) {
+  region_ = static_cast<u32>(number);
+  offset_ = 0;
+  if (number < regions_.size()) skipped_ = regions_[number].places.begin();
+}
+
+// Goes past the places at the offset. Returns the end of what is in the files from there on.
+u64 StoreSource::end_of_gap() {
+  const ContentsStore::Region &r = regions_[region_];
+  for (; skipped_ != r.places.end() && skipped_->first == offset_; ++skipped_)
+    offset_ += skipped_->second.bytes;
+  return skipped_ == r.places.end() ? r.bytes : skipped_->first;
+}
+
 void StoreSource::read_ahead() {
-  for (;;) {
-    while (region_ < regions_.size() && offset_ == regions_[region_].bytes) {
-      region_++;
-      offset_ = region_ < regions_.size() ? regions_[region_].placed : 0;
-    }
-    if (region_ == regions_.size() || free_.empty()) return;
+  while (region_ < regions_.size() && !free_.empty()) {
     const ContentsStore::Region &r = regions_[region_];
-    u32 bytes = static_cast<u32>(std::min<u64>(slot_bytes(), r.bytes - offset_));
+    u64 end = end_of_gap();
+    if (offset_ == r.bytes) {
+      begin_region(region_ + 1);
+      continue;
+    }
+    u32 bytes = static_cast<u32>(std::min<u64>(slot_bytes(), end - offset_));
     pool_.add({region_, offset_, staging_.slot(free_.back()), bytes, r.at + offset_});
     free_.pop_back();
     offset_ += bytes;

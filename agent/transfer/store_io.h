@@ -23,7 +23,7 @@ class StorePlaces {
   // As Sink::place().
   std::span<std::byte> take(u64 bytes);
   // As ContentsStore::placed(), for what take() has returned.
-  Result<u64> placed(const std::string &region, std::span<std::byte> bytes);
+  Result<u64> placed(const std::string &region, u64 offset, std::span<std::byte> bytes);
 
  private:
   ContentsStore &store_;
@@ -47,11 +47,18 @@ class CopyingSink : public Sink {
   ImageId image() const override { return next_.image(); }
   Result<std::span<std::byte>> place(u32 region, u64 offset, u64 bytes) override;
   Result<> placed(u32 region, u64 offset, std::span<std::byte> bytes) override;
+  bool takes_zeros() const override { return reader_ != nullptr; }
+  Result<> zeros(u32 region, u64 offset, u64 bytes) override;
+  std::optional<u64> seed() const override { return next_.seed(); }
+  bool knows(const ChunkAddress &address) const override { return next_.knows(address); }
+  Result<> same_chunk(u32 region, u64 offset, u32 bytes, const ChunkAddress &address) override;
+  void looked(const Looked &looked) override { next_.looked(looked); }
   // After the last put(): waits until all pieces are in the store and passed to `next`.
   Result<> finish();
 
  private:
   Result<> pass_on();
+  Result<std::string> name_of(u32 region) const;
 
   Sink &next_;
   ContentsStore &store_;
@@ -75,6 +82,8 @@ class StoreSink : public Sink {
   Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) override;
   Result<std::span<std::byte>> place(u32 region, u64 offset, u64 bytes) override;
   Result<> placed(u32 region, u64 offset, std::span<std::byte> bytes) override;
+  bool takes_zeros() const override { return true; }
+  Result<> zeros(u32 region, u64 offset, u64 bytes) override;
   // After the last put(): waits until all pieces are in the store.
   Result<> finish();
 
@@ -105,17 +114,21 @@ class StoreSource : public Source {
  private:
   void read_ahead();
   Result<bool> next_place(Piece &piece);
+  u64 end_of_gap();
+  void begin_region(size_t number);
 
   const ContentsStore &store_;
   Staging &staging_;
   size_t prefix_bytes_;
   std::vector<ContentsStore::Region> regions_;
   std::optional<PiecesAhead> ahead_;  // if there are places
+  using Places = std::map<u64, DirectMemory::Place>;
   // The next place.
-  size_t placed_region_ = 0, place_ = 0;
-  u64 place_offset_ = 0;
-  u32 region_ = 0;  // the next one to read
-  u64 offset_ = 0;  // in that region
+  size_t placed_region_ = 0;
+  Places::const_iterator place_;
+  u32 region_ = 0;                  // the next one to read
+  u64 offset_ = 0;                  // in that region
+  Places::const_iterator skipped_;  // its first place that is not before the offset
   std::vector<u32> free_;
   CopyPool pool_;
 };

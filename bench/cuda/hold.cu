@@ -3,8 +3,8 @@
 // hold MIB zeros|smooth|random [PIECES]: allocates device memory in PIECES allocations (8), fills
 // it, prints "held" and the speed of plain copies in GB/s, and waits to be killed. Copies out and in
 // are timed twice: into memory that is in use, and into new memory, since a copy that is kept must
-// allocate as well.
-#include <unistd.h>
+// allocate as well. At each SIGUSR1 it changes one MiB in a hundred, and prints "changed".
+#include <signal.h>
 
 #include <chrono>
 #include <cstdio>
@@ -60,8 +60,23 @@ static void print_copies(const std::vector<char *> &all, void *used, size_t each
               in, made_in);
 }
 
+static void change(const std::vector<char *> &all, size_t each) {
+  constexpr size_t kMiB = 1 << 20, kEvery = 100;
+  static int round = 0;
+  round++;
+  for (size_t at = 0; at < each * all.size(); at += kEvery * kMiB)
+    check(cudaMemset(all[at / each] + at % each, round, 1));
+  check(cudaDeviceSynchronize());
+  std::puts("changed");
+  std::fflush(stdout);
+}
+
 int main(int argc, char **argv) {
   if (argc < 3) return 2;
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
   size_t bytes = std::strtoull(argv[1], nullptr, 10) << 20;
   size_t pieces = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 8, each = bytes / pieces;
   std::vector<char *> all(pieces);
@@ -76,5 +91,5 @@ int main(int argc, char **argv) {
   if (pieces <= 64) print_copies(all, host.data(), each);
   std::puts("");
   std::fflush(stdout);
-  for (;;) pause();
+  for (int signal = 0; sigwait(&signals, &signal) == 0;) change(all, each);
 }

@@ -50,6 +50,7 @@ namespace ckpt::cuda {
   X(cuStreamIsCapturing, PFN_cuStreamIsCapturing_v10000)                     \
   X(cuCtxGetId, PFN_cuCtxGetId_v12000)                                       \
   X(cuModuleLoadData, PFN_cuModuleLoadData_v2000)                            \
+  X(cuModuleUnload, PFN_cuModuleUnload_v2000)                                \
   X(cuModuleGetFunction, PFN_cuModuleGetFunction_v2000)                      \
   X(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000)                         \
   X(cuLibraryGetKernel, PFN_cuLibraryGetKernel_v12000)                       \

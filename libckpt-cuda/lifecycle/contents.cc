@@ -7,6 +7,7 @@
 #include "libckpt-cuda/lifecycle/transfer.h"
 #include "libckpt-cuda/memory/reachable.h"
 #include "libckpt-cuda/memory/served.h"
+#include "libckpt-cuda/survey/survey.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -26,30 +27,102 @@ class PinnedStaging {
   std::optional<PinnedMemory> pinned_;
 };
 
+// What one chunk of device memory needs.
+enum class Need : u8 { Copy, Zeros, Nothing };
+
+// Neighbouring chunks that need the same; or one that needs nothing, because the parent image has
+// it.
+struct Run {
+  Need need = Need::Copy;
+  u64 bytes = 0;
+};
+
+// What the devices saw, as runs of chunks.
+class Runs {
+ public:
+  Runs(const std::vector<Contents> &all, const agent::Sink &sink) : all_(all), sink_(sink) {
+    std::optional<u64> seed = sink.seed();
+    // A chunk must begin where a slot may begin.
+    if (sink.takes_zeros() && agent::kChunkBytes % sink.slot_bytes() == 0)
+      survey_ = look_at(all, seed.value_or(0), seed.has_value(),
+                        [](CUcontext context) { return std::make_unique<DeviceLooker>(context); });
+  }
+
+  // From byte `at` of contents `i`, a multiple of the size of a chunk.
+  Run at(size_t i, u64 at) const {
+    u64 end = at, bytes = all_[i].bytes;
+    Need need = need_of(i, at);
+    do end = std::min(bytes, end + agent::kChunkBytes);
+    while (need != Need::Nothing && end < bytes && need_of(i, end) == need);
+    return {need, end - at};
+  }
+  agent::ChunkAddress address(size_t i, u64 at) const {
+    const Seen *seen = survey_.at(i, at / agent::kChunkBytes);
+    return {seen->address.low, seen->address.high};
+  }
+  const std::vector<std::string> &blind() const { return survey_.not_looked; }
+
+ private:
+  Need need_of(size_t i, u64 at) const {
+    const Seen *seen = survey_.at(i, at / agent::kChunkBytes);
+    if (seen == nullptr) return Need::Copy;
+    if (seen->zeros != 0) return Need::Zeros;
+    return sink_.seed() && sink_.knows(address(i, at)) ? Need::Nothing : Need::Copy;
+  }
+
+  const std::vector<Contents> &all_;
+  const agent::Sink &sink_;
+  Survey survey_;
+};
+
 // Copies of several regions overlap.
 class Saver {
  public:
   explicit Saver(agent::Sink &sink) : sink_(sink), staging_(sink.slot_count(), sink.slot_bytes()) {}
 
-  Result<> save(const Contents &c) {
+  // Contents `i` of the runs.
+  Result<> save(const Contents &c, size_t i, const Runs &runs) {
     CKPT_TRY(u32 region, sink_.region(c.region, c.bytes));
     for (u64 at = 0; at < c.bytes;) {
-      CKPT_TRY(std::span<std::byte> place, sink_.place(region, at, c.bytes - at));
-      CKPT_TRY(u64 bytes, place.empty() ? to_slot(c, region, at) : to_place(c, region, at, place));
+      Run run = runs.at(i, at);
+      if (run.need == Need::Zeros)
+        CKPT_CHECK(zeros(region, at, run.bytes));
+      else if (run.need == Need::Nothing)
+        CKPT_CHECK(sink_.same_chunk(region, at, static_cast<u32>(run.bytes), runs.address(i, at)));
+      else
+        CKPT_CHECK(copy(c, region, at, at + run.bytes));
+      at += run.bytes;
+    }
+    return {};
+  }
+  Result<> finish(const Runs &runs) {
+    CKPT_CHECK(transfer_.drain());
+    looked_.blind = runs.blind();
+    sink_.looked(looked_);
+    return {};
+  }
+
+ private:
+  Result<> zeros(u32 region, u64 at, u64 bytes) {
+    looked_.zero_bytes += bytes;
+    return sink_.zeros(region, at, bytes);
+  }
+  Result<> copy(const Contents &c, u32 region, u64 at, u64 end) {
+    while (at < end) {
+      CKPT_TRY(std::span<std::byte> place, sink_.place(region, at, end - at));
+      CKPT_TRY(u64 bytes,
+               place.empty() ? to_slot(c, region, at, end) : to_place(c, region, at, place));
       at += bytes;
     }
     return {};
   }
-  Result<> finish() { return transfer_.drain(); }
-
- private:
   Result<u64> to_place(const Contents &c, u32 region, u64 at, std::span<std::byte> place) {
     CKPT_CHECK(transfer_.to_host(c.context, place.data(), c.base + at, place.size(),
                                  [=, this] { return sink_.placed(region, at, place); }));
     return place.size();
   }
-  Result<u64> to_slot(const Contents &c, u32 region, u64 at) {
-    u32 bytes = static_cast<u32>(std::min<u64>(sink_.slot_bytes(), c.bytes - at));
+  Result<u64> to_slot(const Contents &c, u32 region, u64 at, u64 end) {
+    u32 bytes = static_cast<u32>(std::min<u64>(sink_.slot_bytes(), end - at));
     CKPT_TRY(agent::Slot slot, sink_.acquire());
     staging_.pin(c.context, slot);
     CKPT_CHECK(transfer_.to_host(c.context, slot.data, c.base + at, bytes,
@@ -60,6 +133,7 @@ class Saver {
   agent::Sink &sink_;
   PinnedStaging staging_;
   Transfer transfer_;
+  agent::Looked looked_;
 };
 
 using Regions = std::unordered_map<std::string, Contents>;
@@ -83,9 +157,10 @@ u64 contents_bytes() { return bytes_to_save(agent::kRegionAlign); }
 Result<> save_contents(agent::Sink &sink) {
   Reachable reachable;
   CKPT_TRY(std::vector<Contents> all, reachable.contents());
+  Runs runs(all, sink);
   Saver saver(sink);
-  for (const Contents &c : all) CKPT_CHECK(saver.save(c));
-  return saver.finish();
+  for (size_t i = 0; i < all.size(); ++i) CKPT_CHECK(saver.save(all[i], i, runs));
+  return saver.finish(runs);
 }
 
 Result<> load_contents(agent::Source &source) {

@@ -26,6 +26,8 @@ class Key {
   Key &operator=(const Key &) = default;
   ~Key();  // wipes the bytes
 
+  // For another process of ours that reads the image.
+  std::span<const u8> bytes() const { return bytes_; }
   // Identifies the key of image `uuid` without revealing anything else about the key. Never 0.
   u64 check(const Uuid &uuid) const;
   // `sealed` has plain.size() + kSealBytes bytes. `context` is authenticated but not stored.

@@ -45,6 +45,7 @@ class ImageReader {
   using ChunkFn = std::function<Result<>(u64 offset, ByteView bytes)>;
   enum class Order { Any, Ascending };
   enum class Depth { Stored, Full };
+  enum class Zeros { Pass, Skip };  // chunks of zeros
 
   struct VerifyReport {
     u64 damaged_chunks = 0;
@@ -78,7 +79,7 @@ class ImageReader {
   // Order::Any: several threads call fn at once. Order::Ascending: one call at a time, in order,
   // while the other threads decode ahead. Stops at the first error, of fn or of the reader.
   Result<> for_each_chunk(const StreamEntry &stream, Order order, const ChunkFn &fn,
-                          unsigned threads = 0) const;
+                          unsigned threads = 0, Zeros zeros = Zeros::Pass) const;
 
   // Reads every stored byte of the chunks that this image uses, those of its parents included.
   // Depth::Stored compares the checksums of the stored bytes, which is cheap enough before a

@@ -126,13 +126,15 @@ void check_zeros(const Index &index, VerifyState &state) {
 }  // namespace
 
 Result<> ImageReader::for_each_chunk(const StreamEntry &stream, Order order, const ChunkFn &fn,
-                                     unsigned threads) const {
+                                     unsigned threads, Zeros zeros) const {
   Tickets tickets(stream.chunks.size());
   auto one = [&](u64 i, DecodeScratch &scratch) -> Result<> {
-    std::span<std::byte> raw{scratch.raw.get(), index_.chunks[stream.chunks[i]].raw_size};
-    CKPT_CHECK(decode_named(stream.chunks[i], scratch, raw));
+    const ChunkEntry &entry = index_.chunks[stream.chunks[i]];
+    bool skipped = zeros == Zeros::Skip && entry.codec == Codec::Zero;
+    std::span<std::byte> raw{scratch.raw.get(), entry.raw_size};
+    if (!skipped) CKPT_CHECK(decode_named(stream.chunks[i], scratch, raw));
     if (order == Order::Ascending && !tickets.wait_for_turn(i)) return {};
-    CKPT_CHECK(fn(stream.starts[i], raw));
+    if (!skipped) CKPT_CHECK(fn(stream.starts[i], raw));
     tickets.done();
     return {};
   };

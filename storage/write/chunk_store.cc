@@ -36,6 +36,17 @@ u32 ChunkStore::use_known(size_t index) {
   return number;
 }
 
+Result<u32> ChunkStore::use_known(const ChunkAddress &address, u32 raw_size) {
+  std::lock_guard lock(mutex_);
+  auto found = numbers_.find(address);
+  if (found == numbers_.end() || entries_[found->second].raw_size != raw_size)
+    return fail("the parent image has no such chunk of {} bytes", raw_size);
+  ++stats_.chunks;
+  stats_.raw_bytes += raw_size;
+  note_use(found->second);
+  return found->second;
+}
+
 Result<u32> ChunkStore::add(ByteView raw, Encoders &encoders,
                             const std::optional<DeltaBase> &similar) {
   u32 raw_size = static_cast<u32>(raw.size());

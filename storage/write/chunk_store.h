@@ -38,6 +38,8 @@ class ChunkStore {
   Result<u32> add(ByteView raw, Encoders &encoders, const std::optional<DeltaBase> &similar = {});
   // The number of chunk `index` of add_known(), without its bytes. Thread-safe.
   u32 use_known(size_t index);
+  // The number of the chunk with this address, which must be there. Thread-safe.
+  Result<u32> use_known(const ChunkAddress &address, u32 raw_size);
   ImageStats stats() const;
 
   // The functions below must not be called while add() is running.

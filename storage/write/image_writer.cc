@@ -178,8 +178,12 @@ Result<> ImageWriter::put_in_place(StreamId id, u64 offset, ByteView data,
                                    std::function<void()> done) {
   return impl_->put(id, offset, data, std::move(done), false);
 }
+Result<> ImageWriter::put_known(StreamId id, u64 offset, u32 size, const ChunkAddress &address) {
+  return impl_->put_known(id, offset, size, address);
+}
 Result<> ImageWriter::finish(const nlohmann::json &manifest) { return impl_->finish(manifest); }
 ImageStats ImageWriter::stats() const { return impl_->stats(); }
 Uuid ImageWriter::uuid() const { return impl_->uuid(); }
+u64 ImageWriter::seed() const { return impl_->seed(); }
 
 }  // namespace ckpt::storage

@@ -94,6 +94,9 @@ class ImageWriter {
   // writer. A stream is filled by append() or by put(), not both.
   Result<> put(StreamId id, u64 offset, ByteView data, std::function<void()> done = {});
 
+  // put() of a chunk that the parent has, without its bytes. Fails if the parent does not have it.
+  Result<> put_known(StreamId id, u64 offset, u32 size, const ChunkAddress &address);
+
   // put() without a copy, also with copy_puts.
   Result<> put_in_place(StreamId id, u64 offset, ByteView data, std::function<void()> done = {});
 
@@ -108,6 +111,7 @@ class ImageWriter {
   // Updated while writing. Thread-safe.
   ImageStats stats() const;
   Uuid uuid() const;
+  u64 seed() const;  // of the addresses of chunks
 
  private:
   class Impl;

@@ -32,10 +32,12 @@ class ImageWriter::Impl {
   Result<> close(StreamId id);
   bool copies_puts() const { return copy_puts_; }
   Result<> put(StreamId id, u64 offset, ByteView data, std::function<void()> done, bool copy);
+  Result<> put_known(StreamId id, u64 offset, u32 size, const ChunkAddress &address);
   Result<> finish(const nlohmann::json &manifest);
   void abandon();
   ImageStats stats() const { return store_->stats(); }
   const Uuid &uuid() const { return index_.uuid; }
+  u64 seed() const { return index_.seed; }
   const ImageReader *parent() const { return parent_ ? &parent_->image() : nullptr; }
 
  private:

@@ -164,6 +164,18 @@ Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data, std::fun
   return first_error();
 }
 
+Result<> ImageWriter::Impl::put_known(StreamId id, u64 offset, u32 size,
+                                      const ChunkAddress &address) {
+  if (size == 0 || size > kChunkBytes) return fail("a chunk has no {} bytes", size);
+  CKPT_TRY(WrittenStream * stream, find(id));
+  CKPT_TRY(u32 number, store_->use_known(address, size));
+  std::lock_guard lock(mutex_);
+  CKPT_CHECK(stream->set_mode(Mode::Put));
+  CKPT_CHECK(stream->claim(offset / kChunkBytes, offset, size, places_));
+  stream->chunks[offset / kChunkBytes] = number;
+  return {};
+}
+
 // Copies `raw`, lets it point to the copy, and returns the owner of the copy. Zeros are not copied.
 std::shared_ptr<void> ImageWriter::Impl::copied(ByteView &raw) {
   static constinit std::array<std::byte, kChunkBytes> zeros{};  // not const, to be in .bss

@@ -159,7 +159,10 @@ def speed_rows(pack):
     return [Row(f"speed: {text}, {mib} MiB of {content}", [speed, pack.tools, programs, mib, way, content],
                 needs=[speed, programs / "hold"])
             for content in ("smooth", "random", "zeros")
-            for way, text in (("own", "the driver's own calls"), ("suspend", "suspend, resume"), ("dump", "dump, restore"))]
+            for way, text in (("own", "the driver's own calls"), ("suspend", "suspend, resume"), ("dump", "dump, restore"))] + \
+        [Row(f"speed: {text}, {mib} MiB", [speed, pack.tools, programs, mib, way, content], needs=[speed, programs / "hold"])
+         for way, content, text in (("survey", "zeros", "a device looks at zeros, none are read"),
+                                    ("second", "random", "second image, 1 % of chunks changed"))]
 
 
 def manager_row(pack):

@@ -3,7 +3,7 @@
 """Moves a GPU's memory out and in again with ckpt, with the driver's own checkpoint calls (which keep everything
 uncompressed in the memory of the process), and with plain copies; in GB/s.
 
-  speed.py TOOLS PROGRAMS MIB own|suspend|dump zeros|smooth|random     prints a line; tests/gpu/run calls it
+  speed.py TOOLS PROGRAMS MIB own|suspend|dump|survey|second zeros|smooth|random     prints a line; tests/gpu/run calls it
 """
 import json
 import os
@@ -80,7 +80,36 @@ def dumped(what):
     shutil.rmtree(WORK / "image")
 
 
+def dump(pid, image, *options):
+    report = json.loads(run(TOOLS / "ckpt-dump", "--json", "-o", image, *options, pid)[0])
+    if report["not_looked_at"]:
+        sys.exit(f"speed.py: the device did not look: {report['not_looked_at'][0]}")
+    return report
+
+
+def surveyed(what):
+    with Holder(what, TOOLS / "ckpt-run") as h:
+        report = dump(h.process.pid, "image", "--leave-running")
+        if report["device_read_bytes"] >> 20:
+            sys.exit(f"speed.py: {report['device_read_bytes'] >> 20} MiB of zeros were read")
+        print(f"pause {report['pause_seconds']:.2f} s, {report['device_zero_bytes'] >> 20} MiB of zeros not read", flush=True)
+
+
+def second(what):
+    with Holder(what, TOOLS / "ckpt-run") as h:
+        dump(h.process.pid, "first", "--leave-running")
+        os.kill(h.process.pid, signal.SIGUSR1)
+        while "changed" not in h.out.read_text():
+            time.sleep(0.02)
+        report = dump(h.process.pid, "image", "--parent", "first")
+        read = report["device_read_bytes"] / 2**20
+        if read > MIB / 20:
+            sys.exit(f"speed.py: {read:.0f} of {MIB} MiB were read")
+        print(f"pause {report['pause_seconds']:.2f} s, {read:.0f} of {MIB} MiB read", flush=True)
+
+
 try:
-    {"own": drivers_own, "suspend": suspended, "dump": dumped}[sys.argv[4]](sys.argv[5])
+    {"survey": surveyed, "second": second,
+     "own": drivers_own, "suspend": suspended, "dump": dumped}[sys.argv[4]](sys.argv[5])
 finally:
     shutil.rmtree(WORK, ignore_errors=True)

@@ -31,7 +31,7 @@ TYPES = types()
 
 # Messages that are no requests: answers, and what a transfer consists of between a request and its answer.
 NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "Region", "SlotFull", "SlotFree",
-                "RegionSame", "ContentsFile", "ContentsAt"}
+                "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt", "ChunkKnown"}
 # What the tools and programs of this version do not send.
 OF_OLDER_VERSIONS = {"ProxyFor"}
 # The same step as another one, for which there is a row, seen from its other side.
@@ -39,6 +39,8 @@ CHECKED_ELSEWHERE = {
     "CheckpointFailed": "test_library.py: a checkpoint that the program itself has requested",
     "Adopt": "ProxyAgain, by which the keeper is asked for it",
     "ProxyDrop": "test_kills.py: the last step of a move away from a proxy",
+    "ParentChunks": "test_cuda_survey.py: only for a program with CUDA whose image has a parent",
+    "ChunkWanted": "test_cuda_survey.py: the process that answers is killed",
     "ChosenWanted": "test_remote_cuda_moves.py: only CUDA on devices of other nodes asks it",
 }
 
@@ -54,12 +56,14 @@ NOT_KILLED_AT = {
 TOOLS = {
     "Hello": ("dump", "agent"), "Preflight": ("dump", "agent"), "RemarksWanted": ("remarks", "agent"),
     "CallbacksWanted": ("remarks", "agent"), "DumpBegin": ("dump", "keeper"), "Prepare": ("dump", "agent"),
-    "CopyAhead": ("copy-ahead", "agent"), "Quiesce": ("dump", "agent"), "WaitsWanted": ("dump", "agent"),
+    "CopyAhead": ("copy-ahead", "agent"), "SurveyWanted": ("dump", "agent"), "Quiesce": ("dump", "agent"),
+    "WaitsWanted": ("dump", "agent"),
     "Increment": ("dump", "agent"), "ContentsReadable": ("dump", "agent"), "Save": ("dump", "agent"),
     "Detach": ("dump", "agent"), "DumpDone": ("stop", "keeper"), "ImageWritten": ("dump", "keeper"),
     "LossWanted": ("dump", "agent"), "FilesWanted": ("files", "keeper"), "Suspend": ("suspend", "agent"),
     "RequirementsWanted": ("resume", "agent"), "DevicesChosen": ("resume", "keeper"), "Wake": ("resume", "agent"),
-    "Attach": ("restore", "agent"), "CompileWanted": ("restore", "agent"), "Load": ("restore", "agent"),
+    "Attach": ("restore", "agent"), "CompileWanted": ("restore", "agent"),
+    "ZerosLoadable": ("restore", "agent"), "Load": ("restore", "agent"),
     "LoadEnd": ("restore", "agent"), "Resume": ("restore", "agent"), "DevicesWanted": ("ps", "agent"),
 }
 # What a dump asks once its image is complete: the image stays, whatever happens to the program then.

@@ -183,6 +183,20 @@ bool AgentClient::offer_to_read() {
   return ask(Type::ContentsReadable, {}, {}, kAnswerTimeout, Type::Ok).has_value();
 }
 
+bool AgentClient::survey(u64 seed) {
+  Result<Message> m = ask(Type::SurveyWanted, Writer().put(seed), {}, kAnswerTimeout, Type::Ok);
+  return m && m->reader().get<u8>() == 1;
+}
+
+bool AgentClient::parent_chunks(u64 count, int addresses, int socket) {
+  const int fds[] = {addresses, socket};
+  return ask(Type::ParentChunks, Writer().put(count), fds, kAnswerTimeout, Type::Ok).has_value();
+}
+
+bool AgentClient::loads_zeros() {
+  return ask(Type::ZerosLoadable, {}, {}, kAnswerTimeout, Type::Ok).has_value();
+}
+
 bool AgentClient::prepare(u64 bytes) {
   return ask(Type::Prepare, Writer().put(bytes), {}, kPrepareTimeout, Type::Ok).has_value();
 }

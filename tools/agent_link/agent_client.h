@@ -55,6 +55,15 @@ class AgentClient {
   // Before begin_save(): the tool can read the agent's own file of contents. False: the agent is of
   // an earlier version and will fill slots.
   bool offer_to_read();
+  // Before quiesce(): the save will tell what the devices saw before they copied. True: they can
+  // look. `seed`: of the image's addresses.
+  bool survey(u64 seed);
+  // After survey(): the addresses of `count` chunks of the parent image, which the save may leave
+  // out, and a socket from which the agent gets them. False: the agent refuses.
+  bool parent_chunks(u64 count, int addresses, int socket);
+  // Before begin_load(): whether zeros may be sent as ZerosAt. False also if the agent is of an
+  // earlier version.
+  bool loads_zeros();
   // Before quiesce(): at most `bytes` bytes of host memory are taken for contents already. False:
   // the agent is of an earlier version.
   bool prepare(u64 bytes);

@@ -27,6 +27,7 @@ class ContentsLoader {
   }
 
   Result<> run() {
+    zeros_ = agent_.loads_zeros();
     CKPT_CHECK(agent_.begin_load(staging_));
     CKPT_TRY(std::thread listener, start_thread([this] { listen(); }));
     Result<> sent = send_all();
@@ -49,12 +50,40 @@ class ContentsLoader {
       CKPT_CHECK(
           send(Type::Region,
                Writer().put(region).str(stream.name.substr(prefix_.size())).put(stream.size)));
-      CKPT_CHECK(image_.for_each_chunk(
-          stream, storage::ImageReader::Order::Any,
-          [&, region](u64 offset, ByteView bytes) { return send_chunk(region, offset, bytes); }));
+      CKPT_CHECK(send_contents(stream, region));
       region++;
     }
     return {};
+  }
+
+  // Zeros are stored in no byte, so the device writes them without being sent any.
+  Result<> send_contents(const storage::StreamEntry &stream, u32 region) {
+    auto send = [this, region](u64 offset, ByteView bytes) {
+      return send_chunk(region, offset, bytes);
+    };
+    if (!zeros_) return image_.for_each_chunk(stream, storage::ImageReader::Order::Any, send);
+    CKPT_CHECK(send_zeros(stream, region));
+    return image_.for_each_chunk(stream, storage::ImageReader::Order::Any, send, 0,
+                                 storage::ImageReader::Zeros::Skip);
+  }
+
+  // Neighbouring chunks in one message.
+  Result<> send_zeros(const storage::StreamEntry &stream, u32 region) {
+    constexpr u64 kMost = u64{1} << 30;
+    u64 at = 0, bytes = 0;
+    auto flush = [&]() -> Result<> {
+      u64 size = std::exchange(bytes, 0);
+      return size == 0 ? Result<>() : send(Type::ZerosAt, Writer().put(region).put(at).put(size));
+    };
+    for (size_t i = 0; i < stream.chunks.size(); ++i) {
+      const storage::ChunkEntry &chunk = image_.index().chunks[stream.chunks[i]];
+      bool zeros = chunk.codec == storage::Codec::Zero;
+      if (!zeros || bytes + chunk.raw_size > kMost) CKPT_CHECK(flush());
+      if (!zeros) continue;
+      if (bytes == 0) at = stream.starts[i];
+      bytes += chunk.raw_size;
+    }
+    return flush();
   }
 
   // The image format allows chunks that are larger than a slot.
@@ -105,6 +134,7 @@ class ContentsLoader {
   std::mutex send_mutex_, mutex_;
   std::condition_variable changed_;
   std::vector<u32> free_;
+  bool zeros_ = false;  // the agent has zeros written without slots
   bool over_ = false;
   Result<> answer_;
 };

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/fields.h"
 #include "storage/read/image_reader.h"
 #include "tools/agent_link/device_streams.h"
 
@@ -83,7 +84,9 @@ class ContentsSaver {
         case Type::RegionSame: CKPT_CHECK(region_same(in)); break;
         case Type::SlotFull: CKPT_CHECK(slot_full(in)); break;
         case Type::ContentsFile: CKPT_CHECK(contents_file(m)); break;
+        case Type::ChunkKnown: CKPT_CHECK(chunk_known(in)); break;
         case Type::ContentsAt: CKPT_CHECK(contents_at(in)); break;
+        case Type::Surveyed: CKPT_CHECK(surveyed(in)); break;
         case Type::Saved: saved_.requirements = std::string(in.str()); return std::move(saved_);
         default: return fail("the agent sent the unexpected message {} during the save", m.type);
       }
@@ -127,6 +130,26 @@ class ContentsSaver {
     progress_ += bytes;
     return image_.put(regions_[region], offset, staging_.slot(slot).first(bytes),
                       [slots = slots_, slot] { slots->free(slot); });
+  }
+
+  Result<> chunk_known(Reader &in) {
+    u32 region = in.get<u32>();
+    u64 offset = in.get<u64>();
+    u32 bytes = in.get<u32>();
+    storage::ChunkAddress address{in.get<u64>(), in.get<u64>()};
+    if (!in.ok() || region >= regions_.size() || bytes > sizes_[region] ||
+        offset > sizes_[region] - bytes)
+      return fail("the agent sent a malformed message about a chunk of the parent image");
+    progress_ += bytes;
+    saved_.unchanged_bytes += bytes;
+    return image_.put_known(regions_[region], offset, bytes, address);
+  }
+
+  Result<> surveyed(Reader &in) {
+    saved_.zero_bytes = in.get<u64>();
+    saved_.blind = read_texts(in);
+    if (in.ok() && saved_.zero_bytes <= saved_.bytes) return {};
+    return fail("the agent sent a malformed message about what its devices saw");
   }
 
   Result<> contents_file(Message &m) {

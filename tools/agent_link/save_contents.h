@@ -28,6 +28,8 @@ struct SavedAgent {
   u64 bytes = 0;
   // The part of `bytes` that was not read, because the agent knows that it equals the parent's.
   u64 unchanged_bytes = 0;
+  u64 zero_bytes = 0;                  // not read, because a device saw that they are zero
+  std::vector<std::string> blind;      // why a device did not look, one sentence each
   std::vector<KeptPiece> kept;         // for write_kept()
   std::shared_ptr<ContentsFile> file;  // where they are
 };

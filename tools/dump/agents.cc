@@ -30,6 +30,7 @@ Result<> Agents::connect(const Target &target) {
                                                  {},
                                                  {},
                                                  {},
+                                                 {},
                                                  0}));
   }
   return {};
@@ -110,6 +111,31 @@ Result<> Agents::copy_ahead(u32 rounds) {
   });
 }
 
+Result<> Agents::look(storage::ImageWriter &image, bool ends, const storage::Key *key) {
+  return for_each([&, ends, key](Agent &a, u32) -> Result<> {
+    if (!a.client.survey(image.seed()) || !ends || !image.parent()) return {};
+    return offer_parent(a, *image.parent(), key);
+  });
+}
+
+// Without it, all chunks are copied.
+Result<> Agents::offer_parent(Agent &a, const storage::ImageReader &parent,
+                              const storage::Key *key) {
+  std::optional<u32> number = agent_number_in(parent, a.welcome.pid);
+  if (!number) return {};
+  Result<std::unique_ptr<ParentReader>> reader = ParentReader::start(parent, *number, key);
+  if (!reader)
+    log::warn("all chunks of device memory are read: {}", reader.error().what);
+  else if (*reader != nullptr && (*reader)->give_to(a.client))
+    a.parent = std::move(*reader);
+  return {};
+}
+
+void Agents::end_parent_readers() {
+  for (const auto &a : all_)
+    if (a->parent) a->parent->end();
+}
+
 Result<> Agents::write_kept(storage::ImageWriter &image) {
   for (const auto &a : all_) CKPT_CHECK(tools::write_kept(a->saved, image));
   return {};
@@ -141,6 +167,20 @@ u64 Agents::unchanged_bytes() const {
   u64 sum = 0;
   for (const auto &a : all_) sum += a->saved.unchanged_bytes;
   return sum;
+}
+
+u64 Agents::zero_bytes() const {
+  u64 sum = 0;
+  for (const auto &a : all_) sum += a->saved.zero_bytes;
+  return sum;
+}
+
+std::vector<std::string> Agents::blind() const {
+  std::vector<std::string> all;
+  for (const auto &a : all_)
+    for (const std::string &why : a->saved.blind)
+      all.push_back(fmt::format("process {}: {}", a->host_pid, why));
+  return all;
 }
 
 // Locking takes no time worth mentioning, unless there is another process to wait for.

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "storage/write/image_writer.h"
+#include "tools/agent_link/parent_reader.h"
 #include "tools/agent_link/save_contents.h"
 #include "tools/dump/cancel.h"
 #include "tools/reasons.h"
@@ -35,6 +36,11 @@ class Agents {
   Result<> prepare(u64 bytes);
   // Contents that can be copied while the program still runs, in at most so many rounds.
   Result<> copy_ahead(u32 rounds);
+  // Devices will look at their memory before they copy it into the image. `ends`: the dump ends the
+  // program, so what the parent image has need not be copied; `key` is its key.
+  Result<> look(storage::ImageWriter &image, bool ends, const storage::Key *key);
+  // The image is complete and the program has ended.
+  void end_parent_readers();
   // These three run in all agents in parallel and return the first failure, which undo() then
   // undoes.
   Result<> quiesce(std::chrono::milliseconds timeout);
@@ -63,6 +69,10 @@ class Agents {
   u64 device_bytes() const;
   // After save(): the bytes that were not read because they equal the parent's.
   u64 unchanged_bytes() const;
+  // After save(): the bytes that were not read because a device saw that they are zero, and why
+  // devices did not look.
+  u64 zero_bytes() const;
+  std::vector<std::string> blind() const;
   nlohmann::json describe() const;               // the manifest's "agents"
   nlohmann::json describe_requirements() const;  // the manifest's "participants"
 
@@ -74,9 +84,11 @@ class Agents {
     StagingSlots staging;
     SavedAgent saved;
     std::map<std::string, double> waits;
+    std::unique_ptr<ParentReader> parent = {};
     UniqueFd outcome_pipe;  // the write end
     u64 outcome_inode = 0;
   };
+  Result<> offer_parent(Agent &agent, const storage::ImageReader &parent, const storage::Key *key);
   // In all processes before the first of them is detached: a driver may wait with its Lock for a
   // process that is checkpointed already (driver-checkpoint/driver_checkpoint.h).
   Result<> keep(const std::string &folder);

@@ -81,6 +81,8 @@ Result<DumpReport> Dump::run() {
     report_.apis.push_back(json_string(p, "api"));
   report_.device_bytes = agents_.device_bytes();
   report_.unchanged_bytes = agents_.unchanged_bytes();
+  report_.zero_bytes = agents_.zero_bytes();
+  report_.blind = agents_.blind();
   phases_.end();
   report_.seconds = phases_.total_seconds();
   report_.phases = phases_.json();
@@ -118,6 +120,8 @@ Result<> Dump::checkpoint() {
   phases_.begin("prepare");
   CKPT_CHECK(agents_.prepare(options_.prepare_bytes));
   CKPT_CHECK(agents_.copy_ahead(options_.rounds_ahead));
+  CKPT_CHECK(
+      agents_.look(*image_, !options_.leave_running, options_.key ? &*options_.key : nullptr));
   // New device calls wait at the gate, and submitted work finishes.
   phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();
@@ -334,6 +338,7 @@ Result<> Dump::end_program() {
     log::warn("the session keeper did not accept the end of the dump: {}", done.error().what);
   for (const ProcessHandle &p : handles_) p.signal(SIGKILL);
   auto deadline = Phases::Clock::now() + kEndTimeout;
+  agents_.end_parent_readers();
   for (const Process &p : target_.processes)
     while (read_process(p.pid)) {
       if (Phases::Clock::now() > deadline)

@@ -57,8 +57,10 @@ struct DumpReport {
   pid_t pid = 0;
   size_t processes = 0;
   storage::ImageStats stats;
-  u64 device_bytes = 0;        // the contents of device memory
-  u64 unchanged_bytes = 0;     // of device memory, not read because it equals the parent's
+  u64 device_bytes = 0;            // the contents of device memory
+  u64 unchanged_bytes = 0;         // of device memory, not read because it equals the parent's
+  u64 zero_bytes = 0;              // of device memory, not read because the device saw zeros
+  std::vector<std::string> blind;  // why devices did not look at their memory first
   double pause_seconds = 0;    // from closing the gate until the program runs again or has ended
   double durable_seconds = 0;  // from closing the gate until the image is on the disk
   double seconds = 0;          // of the whole dump

@@ -11,6 +11,7 @@
 #include "common/base/printable.h"
 #include "helper/serve.h"
 #include "storage/io/key_file.h"
+#include "tools/agent_link/parent_reader.h"
 #include "tools/command_line.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/dump/dump.h"
@@ -56,6 +57,9 @@ nlohmann::json as_json(const DumpReport &r) {
           {"ratio", ratio},
           {"parent_bytes", r.stats.parent_bytes},
           {"unchanged_bytes", r.unchanged_bytes},
+          {"device_zero_bytes", r.zero_bytes},
+          {"device_read_bytes", r.device_bytes - r.unchanged_bytes - r.zero_bytes},
+          {"not_looked_at", r.blind},
           {"pause_seconds", r.pause_seconds},
           {"quiesce_seconds", r.quiesce_seconds},
           {"waits", r.waits},
@@ -107,6 +111,11 @@ void print_report(const DumpReport &r, bool left_running) {
   if (r.unchanged_bytes)
     print_to(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
              static_cast<double>(r.unchanged_bytes) / kMiB);
+  if (r.zero_bytes)
+    print_to(out, "zeros    {:.1f} MiB of device memory were not read\n",
+             static_cast<double>(r.zero_bytes) / kMiB);
+  for (const std::string &why : r.blind)
+    print_to(out, "blind    all device memory was read: {}\n", printable(why, kMaxRemarkBytes));
   for (const std::string &remark : r.remarks)
     print_to(out, "remark   {}\n", printable(remark, kMaxRemarkBytes));
   print_to(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, waited(r),
@@ -363,6 +372,8 @@ void add_options(CommandLine &line, Options &o) {
 int main(int argc, char **argv) {
   using namespace ckpt::tools;
   if (is_helper(argc, argv)) return ckpt::helper::serve_starter(argv + 2);
+  if (argc == 5 && std::string_view(argv[1]) == "--parent-reader")
+    return parent_reader_main(argv + 2);
   Options o;
   CommandLine line(
       "ckpt-dump",

@@ -3,12 +3,16 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <vector>
+
+#include "common/ipc/unix_socket.h"
 
 using namespace ckpt;
 using namespace ckpt::agent;
@@ -155,6 +159,84 @@ void round_trip_of_places(u64 direct_bytes) {
   }
 }
 
+// One chunk, as a device does that writes to places, and to slots where there are none.
+Result<> copy_chunk(StoreSink &sink, u32 region, u64 at, std::span<const u8> bytes) {
+  for (u64 done = 0; done < bytes.size();) {
+    u64 left = bytes.size() - done;
+    CKPT_TRY(std::span<std::byte> place, sink.place(region, at + done, left));
+    u64 n = place.empty() ? std::min<u64>(kSlotBytes, left) : place.size();
+    Slot slot;
+    if (place.empty()) {
+      CKPT_TRY(slot, sink.acquire());
+    }
+    std::memcpy(place.empty() ? slot.data : place.data(), bytes.data() + done, n);
+    CKPT_CHECK(place.empty() ? sink.put(region, at + done, slot, static_cast<u32>(n))
+                             : sink.placed(region, at + done, place));
+    done += n;
+  }
+  return {};
+}
+
+// Six chunks, of which the device has seen that the second, the third and the last are zero. In
+// places, in slots, or in files on a disk.
+void round_trip_of_seen_zeros(const std::string &folder, u64 direct_bytes) {
+  constexpr u64 kChunk = 1 << 20, kBytes = 6 * kChunk - 777;
+  Result<ContentsStore> store = ContentsStore::create(folder, direct_bytes);
+  REQUIRE(store);
+  Staging s = staging();
+  std::vector<u8> bytes = pattern(kBytes);
+  std::fill(bytes.begin() + kChunk, bytes.begin() + 3 * kChunk, u8{0});
+  std::fill(bytes.begin() + 5 * kChunk, bytes.end(), u8{0});
+  {
+    StoreSink sink(*store, s, "cuda/");
+    CHECK(sink.takes_zeros());
+    Result<u32> region = sink.region("mem-1", kBytes);
+    REQUIRE(region);
+    REQUIRE(sink.zeros(*region, 5 * kChunk, kChunk - 777));
+    REQUIRE(sink.zeros(*region, kChunk, 2 * kChunk));
+    CHECK(!sink.zeros(*region, 5 * kChunk, kChunk));
+    for (u64 at : {u64{0}, 3 * kChunk, 4 * kChunk})
+      REQUIRE(copy_chunk(sink, *region, at, {bytes.data() + at, kChunk}));
+    REQUIRE(sink.finish());
+  }
+  StoreSource source(*store, s, "cuda/");
+  CHECK(load_places(source, "mem-1", bytes.size()) == bytes);
+}
+
+// A process that reads a parent image: it has one chunk, whose address is {1, 2}.
+void answer_chunks(int socket, const std::vector<u8> &chunk, int requests) {
+  for (int i = 0; i < requests; i++) {
+    Result<std::optional<Message>> m = receive_message(socket);
+    REQUIRE(m);
+    REQUIRE(*m);
+    Reader in = (*m)->reader();
+    bool known = in.get<u64>() == 1 && in.get<u64>() == 2 && in.get<u32>() == chunk.size();
+    Writer why;
+    why.str("it is not there").str("");
+    REQUIRE(send_message(socket,
+                         static_cast<u16>(known ? protocol::Type::Ok : protocol::Type::Failed),
+                         known ? view(chunk.data(), chunk.size()) : why.bytes()));
+  }
+}
+
+std::shared_ptr<ParentChunks> parent_with(const std::vector<ChunkAddress> &addresses,
+                                          UniqueFd socket) {
+  UniqueFd file(::memfd_create("addresses", MFD_CLOEXEC));
+  REQUIRE(write_all(file.get(), view(addresses.data(), addresses.size() * sizeof addresses[0])));
+  Incoming request{protocol::Type::ParentChunks, {}, {}};
+  Writer body;
+  body.put(static_cast<u64>(addresses.size()));
+  request.body.assign(body.bytes().begin(), body.bytes().end());
+  for (UniqueFd *fd : {&file, &socket}) {
+    Result<OwnFd> own = OwnFd::make([fd]() -> Result<UniqueFd> { return std::move(*fd); });
+    REQUIRE(own);
+    request.fds.push_back(std::move(*own));
+  }
+  Result<ParentChunks> chunks = ParentChunks::from(request);
+  REQUIRE(chunks);
+  return std::make_shared<ParentChunks>(std::move(*chunks));
+}
+
 }  // namespace
 
 TEST_CASE("what a device writes to places comes back from there") {
@@ -179,6 +261,46 @@ TEST_CASE("zeros take no memory in places") {
   CHECK(store->direct()->next_piece() == 1);
   StoreSource source(*store, s, "cuda/");
   CHECK(load_places(source, "mem-1", zeros.size()) == zeros);
+}
+
+TEST_CASE("zeros that a device has seen are between what it has copied") {
+  round_trip_of_seen_zeros("", 16 << 20);
+  round_trip_of_seen_zeros("", 0);
+  round_trip_of_seen_zeros("/tmp", 0);
+}
+
+TEST_CASE("what the parent image has is read from there, and what it lacks is an error") {
+  constexpr u32 kChunk = 1 << 20;
+  auto ends = *socket_pair();
+  std::vector<u8> chunk = pattern(kChunk);
+  std::thread reader([&] { answer_chunks(ends.second.get(), chunk, 2); });
+  std::shared_ptr<ParentChunks> parent = parent_with({{3, 4}, {1, 2}}, std::move(ends.first));
+  CHECK(parent->contains({1, 2}));
+  CHECK(parent->contains({3, 4}));
+  CHECK(!parent->contains({2, 1}));
+  Result<ContentsStore> store = ContentsStore::create("", 4 * kChunk);
+  REQUIRE(store);
+  store->use_parent(parent);
+  REQUIRE(store->region("cuda/mem-1", 2 * kChunk));
+  REQUIRE(store->same_chunk("cuda/mem-1", kChunk, kChunk, {1, 2}));
+  REQUIRE(store->zeros("cuda/mem-1", 0, kChunk));
+  Staging s = *Staging::create(kSlots, kChunk);
+  {
+    StoreSource source(*store, s, "cuda/");
+    std::vector<u8> loaded = load_places(source, "mem-1", 2 * kChunk);
+    CHECK(std::equal(chunk.begin(), chunk.end(), loaded.begin() + kChunk));
+    CHECK(std::all_of(loaded.begin(), loaded.begin() + kChunk, [](u8 b) { return b == 0; }));
+  }
+  REQUIRE(store->region("cuda/mem-2", kChunk));
+  REQUIRE(store->same_chunk("cuda/mem-2", 0, kChunk, {3, 4}));
+  std::vector<std::byte> into(kChunk);
+  u64 at = *store->place_of("cuda/mem-2", 0, kChunk);
+  Result<> lacking = store->read(at, into);
+  REQUIRE(!lacking);
+  CHECK(lacking.error().what.find("cannot read device memory from the parent image") == 0);
+  reader.join();
+  ends.second.reset();
+  CHECK(!store->read(at, into));
 }
 
 TEST_CASE("pieces keep their contents when their file is mapped again, and have their pages then") {

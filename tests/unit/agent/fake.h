@@ -42,6 +42,8 @@ class FakeParticipant : public Participant {
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override;
   Result<> save(Sink &sink) override;
   bool keeps_contents() const override { return keeps; }
+  bool looks() const override { return looks_first; }
+  bool loads_zeros() const override { return clears; }
   void release_devices() override { (void)step("release_devices"); }
   Result<> use_devices(std::span<const DevicePair> map) override;
   std::string requirements() override { return std::string("{\"api\":\"") + name_ + "\"}"; }
@@ -62,6 +64,8 @@ class FakeParticipant : public Participant {
   std::atomic<const char *> fails_at{""};  // the verb that fails; a string literal
   std::string reason;                      // a blocker for preflight()
   bool keeps = true;                       // keeps_contents()
+  bool looks_first = false;                // looks()
+  bool clears = false;                     // loads_zeros()
   bool loads_nothing = false;              // load() succeeds at once, without reading pieces
   Memory memory;
   // A call of the API that changes `memory`; it passes the gate.
@@ -124,6 +128,7 @@ class Tool {
   Memory saved;                   // names have the prefixes of the participants
   std::vector<std::string> same;  // regions that are unchanged since the parent image
   std::string requirements;       // of the last save
+  int surveyed = 0;               // how often a save has told what devices saw
 
  private:
   struct Staging;

@@ -79,6 +79,7 @@ Result<> FakeParticipant::load(Source &source) {
     if (!more) break;
     std::string &contents = loaded[piece.region];
     contents.resize(std::max<size_t>(contents.size(), piece.offset + piece.bytes));
+    if (piece.zeros) continue;
     std::memcpy(contents.data() + piece.offset, piece.slot.data, piece.bytes);
     CKPT_CHECK(source.release(piece.slot));
   }

@@ -96,6 +96,8 @@ Message Tool::save(u32 slots, u32 slot_bytes) {
       same.emplace_back(in.str());
     } else if (type(*m) == Type::SlotFull) {
       take_slot(*m, staging);
+    } else if (type(*m) == Type::Surveyed) {
+      surveyed++;
     } else {
       if (type(*m) == Type::Saved) requirements = in.str();
       return std::move(*m);

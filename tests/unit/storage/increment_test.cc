@@ -38,6 +38,38 @@ TEST_CASE("chunks of the parent are not stored again") {
   CHECK(two->index().seed == open_image(tmp / "one")->index().seed);
 }
 
+TEST_CASE("a chunk that the parent has is referred to by its address, without its bytes") {
+  TempFolder tmp;
+  Bytes bytes = random_bytes(2 * kChunkBytes + 500, 1);
+  must(write_image(tmp / "one", {{"a", bytes}}));
+  auto one = open_image(tmp / "one");
+  auto image = must(ImageWriter::create(tmp / "two", {.parent = tmp / "one"}));
+  StreamId id = must(image->stream("b"));
+  auto address = [&](size_t chunk) {
+    return one->index().chunks[one->find("a")->chunks[chunk]].address;
+  };
+  must(image->put_known(id, 0, kChunkBytes, address(0)));
+  must(image->put_known(id, 2 * kChunkBytes, 500, address(2)));
+  must(image->put(id, kChunkBytes, ByteView(bytes).subspan(kChunkBytes, kChunkBytes)));
+  must(image->finish({{"program", "test"}}));
+  check_holds(tmp / "two", {{"b", bytes}});
+  CHECK(open_image(tmp / "two")->stats().unique_chunks == 0);
+}
+
+TEST_CASE("a chunk that the parent does not have cannot be referred to") {
+  TempFolder tmp;
+  must(write_image(tmp / "one", {{"a", random_bytes(kChunkBytes, 1)}}));
+  auto one = open_image(tmp / "one");
+  ChunkAddress known = one->index().chunks[one->find("a")->chunks[0]].address;
+  auto image = must(ImageWriter::create(tmp / "two", {.parent = tmp / "one"}));
+  StreamId id = must(image->stream("b"));
+  CHECK(!image->put_known(id, 0, kChunkBytes, {1, 2}));
+  CHECK(!image->put_known(id, 0, 500, known));
+  CHECK(!image->put_known(id, 17, kChunkBytes, known));
+  must(image->put_known(id, 0, kChunkBytes, known));
+  CHECK(!image->put_known(id, 0, kChunkBytes, known));
+}
+
 TEST_CASE("an image refers to all images that have chunks it needs, and to no others") {
   TempFolder tmp;
   NamedBytes streams;
