@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data that all benchmarks store, so that their figures can be compared. Standard C++17 only:
-// nvcc compiles it too.
+// The data that all benchmarks store, so that their figures can be compared. bench/cuda/hold.cu
+// makes the same on a device.
 #pragma once
 
 #include <cmath>

@@ -248,6 +248,8 @@ class Participant {
   // is no object of this API. Both from any thread, at any time.
   virtual bool exclude(const void *handle) = 0;
   virtual bool include(const void *) { return false; }
+  // In the parent, before each fork. Not while the participant is being added.
+  virtual void before_fork() {}
   // In the child of a fork, before any other code runs: forgets the devices and closes descriptors.
   // Async-signal-safe.
   virtual void forked() = 0;

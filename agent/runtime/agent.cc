@@ -75,6 +75,8 @@ Result<> AgentProcess::set_handlers() {
 // table of descriptors. It uses nothing else of its parent's agent: it has its own agent, or none.
 void AgentProcess::before_fork() {
   mutex.lock();
+  if (Agent *current = agent)
+    for (Participant *p : current->participants_) p->before_fork();
   fork_gate().lock();
 }
 

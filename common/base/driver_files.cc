@@ -18,11 +18,22 @@ std::string_view file_of(std::string_view path) { return path.substr(path.rfind(
 
 bool is_driver_file(std::string_view path) {
   std::string_view file = file_of(path);
-  bool named = std::ranges::any_of(kDrivers, [&](auto d) { return file.starts_with(d); });
+  bool named = std::ranges::any_of(kDrivers, [&](auto d) { return file.starts_with(d); }) &&
+               !is_nvml_file(path);
   return named || path.find(kPoclKernels) != path.npos;
 }
 
 bool is_cuda_driver_file(std::string_view path) { return file_of(path).starts_with("libcuda.so"); }
+
+bool is_cuda_device_file(std::string_view path) {
+  return path.starts_with("/dev/nvidia") || path.starts_with("/memfd:softcuda-device");
+}
+
+bool is_device_file(std::string_view path) {
+  return is_cuda_device_file(path) || path.starts_with("/dev/dri/") || path.starts_with("/dev/kfd");
+}
+
+bool is_nvml_file(std::string_view path) { return file_of(path).starts_with("libnvidia-ml.so"); }
 
 // The wheel pocl-binary-distribution puts a driver beside the OpenCL loader in pyopencl's wheel,
 // which loads it in addition to those of OCL_ICD_VENDORS.

@@ -25,6 +25,7 @@ RefusedEntries &refused_entries() {
 bool free_kept_memory() { return drop_kept_memory(); }
 
 CUresult refuse(Id id, const char *reason) {
+  if (g_refusal != CUDA_SUCCESS) return g_refusal;
   std::lock_guard lock(refused_entries().mutex);
   if (refused_entries().logged.insert(id).second)
     log::warn("{} is refused under ckpt-run: {}", entry_info(id).symbol, reason);

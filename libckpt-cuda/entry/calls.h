@@ -60,6 +60,7 @@ struct Hint;
 template <Id I, size_t N, class... A>
 struct Hint<I, N, CUresult (*)(A...)> {
   static CUresult call(A... a) {
+    if (g_refusal != CUDA_SUCCESS) return g_refusal;
     if (managed_memory().on_host(std::get<N>(std::tuple{a...}))) return CUDA_SUCCESS;
     return Gated<I, CUresult (*)(A...)>::call(a...);
   }

@@ -114,6 +114,12 @@ std::mutex g_thunks_mutex;
 size_t g_thunk_count = 0;
 
 CUresult held_unavailable() { return CUDA_ERROR_DEVICE_UNAVAILABLE; }
+CUresult held_not_initialized() { return CUDA_ERROR_NOT_INITIALIZED; }
+
+void lead_all_to(CUresult (*function)()) {
+  for (void *&target : held_targets)
+    __atomic_store_n(&target, reinterpret_cast<void *>(function), __ATOMIC_RELEASE);
+}
 
 bool closed() { return __atomic_load_n(&held_closed, __ATOMIC_SEQ_CST) != 0; }
 
@@ -136,8 +142,7 @@ void *held_thunk(void *real) {
 
 void lose_held_calls() {
   std::lock_guard lock(g_thunks_mutex);
-  for (void *&target : held_targets)
-    __atomic_store_n(&target, reinterpret_cast<void *>(&held_unavailable), __ATOMIC_RELEASE);
+  lead_all_to(&held_unavailable);
 }
 
 bool HeldCalls::close(std::chrono::steady_clock::time_point deadline) {
@@ -158,6 +163,7 @@ void HeldCalls::open() {
 void HeldCalls::forget() {
   __atomic_store_n(&held_closed, 0, __ATOMIC_SEQ_CST);
   __atomic_store_n(&held_inside, 0, __ATOMIC_SEQ_CST);
+  lead_all_to(&held_not_initialized);
 }
 
 }  // namespace ckpt::cuda

@@ -62,7 +62,7 @@ class HeldCalls {
   // Waits until no call is inside; false: some still are at the deadline. The gate stays closed.
   static bool close(std::chrono::steady_clock::time_point deadline);
   static void open();
-  // In a forked child. Takes no lock.
+  // In a forked child: from now on all thunks return CUDA_ERROR_NOT_INITIALIZED. Takes no lock.
   static void forget();
 };
 
@@ -78,12 +78,13 @@ class Held {
     if (--held_depth == 0) __atomic_fetch_sub(&held_inside, 1, __ATOMIC_SEQ_CST);
   }
   Held(const Held &) = delete;
+  CUresult refusal() const { return g_refusal.load(std::memory_order_relaxed); }
 };
 
 // As PASS_OR_RETURN in pass.h.
-#define HOLD_OR_RETURN(held)                                                     \
-  ::ckpt::cuda::Held held;                                                       \
-  if (::ckpt::cuda::g_devices_lost.load(std::memory_order_relaxed)) [[unlikely]] \
-  return CUDA_ERROR_DEVICE_UNAVAILABLE
+#define HOLD_OR_RETURN(held)                       \
+  ::ckpt::cuda::Held held;                         \
+  if (held.refusal() != CUDA_SUCCESS) [[unlikely]] \
+  return held.refusal()
 
 }  // namespace ckpt::cuda

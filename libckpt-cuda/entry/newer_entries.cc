@@ -68,6 +68,7 @@ NewerEntry g_newer[NEWER_ENTRIES];
 unsigned g_newer_count = 0;
 
 CUresult newer_unavailable() { return CUDA_ERROR_DEVICE_UNAVAILABLE; }
+CUresult newer_not_initialized() { return CUDA_ERROR_NOT_INITIALIZED; }
 
 void set_newer_target(unsigned place, void *target) {
   __atomic_store_n(&newer_targets[place], target, __ATOMIC_RELEASE);
@@ -96,13 +97,18 @@ void lose_newer_entries() {
     set_newer_target(i, reinterpret_cast<void *>(&newer_unavailable));
 }
 
+void forget_newer_entries() {
+  for (unsigned i = 0; i < NEWER_ENTRIES; i++)
+    set_newer_target(i, reinterpret_cast<void *>(&newer_not_initialized));
+}
+
 }  // namespace ckpt::cuda
 
 // Several threads may be in here for one entry.
 void *note_first_newer_call(unsigned place) {
   using namespace ckpt::cuda;
   Pass pass;
-  if (pass.lost()) return reinterpret_cast<void *>(&newer_unavailable);
+  if (pass.refusal() != CUDA_SUCCESS) return reinterpret_cast<void *>(&newer_unavailable);
   note_newer_call(g_newer[place].name);
   set_newer_target(place, g_newer[place].real);
   return g_newer[place].real;

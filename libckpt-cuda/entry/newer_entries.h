@@ -28,7 +28,9 @@ namespace ckpt::cuda {
 
 // The thunk for the driver's entry `real`. Null: there are no more thunks.
 void *newer_entry(const char *name, void *real);
-// From now on all of them fail (see lose_targets() in jumps.h).
+// From now on all of them fail.
 void lose_newer_entries();
+// In a forked child: from now on all of them return CUDA_ERROR_NOT_INITIALIZED. Takes no lock.
+void forget_newer_entries();
 
 }  // namespace ckpt::cuda

@@ -3,7 +3,7 @@
 
 namespace ckpt::cuda {
 
-std::atomic<bool> g_devices_lost{false};
+std::atomic<CUresult> g_refusal{CUDA_SUCCESS};
 
 agent::Gate &gate() {
   static agent::Gate *const kGate = new agent::Gate;

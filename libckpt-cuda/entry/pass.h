@@ -14,21 +14,23 @@ namespace ckpt::cuda {
 // Lives as long as the process.
 agent::Gate &gate();
 
-// The devices could not be restored: from then on every call that needs one fails.
-extern std::atomic<bool> g_devices_lost;
+// What every call returns at once instead of reaching the driver; CUDA_SUCCESS: calls reach it.
+//   CUDA_ERROR_DEVICE_UNAVAILABLE   the devices could not be restored
+//   CUDA_ERROR_NOT_INITIALIZED      this is a forked child, in which CUDA cannot be used
+extern std::atomic<CUresult> g_refusal;
 
 class Pass {
  public:
   Pass() { gate().enter(); }
   ~Pass() { gate().leave(); }
   Pass(const Pass &) = delete;
-  bool lost() const { return g_devices_lost.load(std::memory_order_relaxed); }
+  CUresult refusal() const { return g_refusal.load(std::memory_order_relaxed); }
 };
 
 // The first statement of an entry.
-#define PASS_OR_RETURN(pass)    \
-  ::ckpt::cuda::Pass pass;      \
-  if (pass.lost()) [[unlikely]] \
-  return CUDA_ERROR_DEVICE_UNAVAILABLE
+#define PASS_OR_RETURN(pass)                       \
+  ::ckpt::cuda::Pass pass;                         \
+  if (pass.refusal() != CUDA_SUCCESS) [[unlikely]] \
+  return pass.refusal()
 
 }  // namespace ckpt::cuda

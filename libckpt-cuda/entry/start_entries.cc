@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "common/base/log.h"
+#include "driver-checkpoint/forked_child.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/newer_entries.h"
@@ -35,6 +36,7 @@ CUresult start_driver(unsigned int flags) {
   static std::atomic<bool> joined{false};
   std::optional<CUresult> result;
   auto start = [&] {
+    OpensDevices opens;
     result = REAL(cuInit)(flags);
     return *result == CUDA_SUCCESS;
   };
@@ -87,6 +89,7 @@ void *entry_for_program(const char *name, void *real, int version, cuuint64_t fl
 }  // namespace
 
 CUresult entry_cuInit(unsigned int flags) {
+  if (g_refusal != CUDA_SUCCESS) return g_refusal;
   // Once for the process: a denied program stays denied.
   static const CUresult kAcquired = acquire_device();
   if (kAcquired != CUDA_SUCCESS) return kAcquired;

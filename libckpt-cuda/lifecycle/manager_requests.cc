@@ -142,7 +142,8 @@ namespace {
 CUresult make_with_ticket(ManagerClient &client, u32 ticket,
                           const std::function<CUresult()> &make) {
   std::lock_guard lock(report_mutex());
-  CUresult e = g_devices_lost ? CUDA_ERROR_DEVICE_UNAVAILABLE : make();
+  CUresult e = g_refusal;
+  if (e == CUDA_SUCCESS) e = make();
   client.done(ticket, served_bytes());
   return e;
 }
@@ -189,9 +190,9 @@ CUresult ManagedLoad::ask(NewCode &code) {
   Result<u32> ticket = gate().outside([&] { return client_->ask_to_load(needed, heap_); });
   if (!ticket) return denied(ticket.error().what);
   ticket_ = *ticket;
-  if (!g_devices_lost) return CUDA_SUCCESS;
+  if (g_refusal == CUDA_SUCCESS) return CUDA_SUCCESS;
   done(nullptr);
-  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  return g_refusal;
 }
 
 void ManagedLoad::done(const void *handle) {

@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "driver-checkpoint/driver_checkpoint.h"
+#include "driver-checkpoint/forked_child.h"
 #include "libckpt-cuda/code/code.h"
 #include "libckpt-cuda/devices/outside_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
@@ -21,6 +22,7 @@
 #include "libckpt-cuda/lifecycle/requirements.h"
 #include "libckpt-cuda/lifecycle/transfer.h"
 #include "libckpt-cuda/memory/contexts.h"
+#include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/pools.h"
 #include "libckpt-cuda/memory/served.h"
@@ -69,7 +71,7 @@ class Cuda final : public agent::Participant {
 
   void preflight(std::vector<std::string> &blockers) override {
     if (std::string why = no_driver_checkpoint(); !why.empty()) blockers.push_back(std::move(why));
-    if (g_devices_lost)
+    if (g_refusal != CUDA_SUCCESS)
       blockers.push_back(
           "the program has lost its CUDA devices: an earlier restore of them failed");
     append_blockers(blockers);
@@ -142,7 +144,7 @@ class Cuda final : public agent::Participant {
   Result<> load(agent::Source &source) override { return load_contents(source); }
 
   void resume() override {
-    g_devices_lost = detached_;
+    g_refusal = detached_ ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
     if (detached_) lose();
     locked_ = false;
     outside_.end();
@@ -155,10 +157,16 @@ class Cuda final : public agent::Participant {
     return exclude(reinterpret_cast<u64>(handle), false);
   }
 
+  void before_fork() override { note_before_fork(has_host_memory); }
+
+  // A parent that is suspended has a driver that would keep the child waiting for ever.
   void forked() override {
+    g_refusal = CUDA_ERROR_NOT_INITIALIZED;
     gate().forget();
     HeldCalls::forget();
+    forget_newer_entries();
     outside_.end();
+    mend_forked_child();
   }
 
  private:
@@ -188,7 +196,7 @@ class Cuda final : public agent::Participant {
 
   Result<> take_devices(const DeviceMap &map) {
     CKPT_CHECK(check_room(map));
-    CKPT_CHECK(driver_restore(map));
+    CKPT_CHECK(restore_driver(map));
     Result<> attached = check_moved(devices_.visible, map);
     if (!attached) unsuited_ = attached.error().what;
     if (attached) attached = remap_served_memory();
@@ -199,6 +207,11 @@ class Cuda final : public agent::Participant {
     detached_ = false;
     if (!map.empty()) warn_of_stale_bus_ids(outside_.ask());
     return {};
+  }
+
+  Result<> restore_driver(const DeviceMap &map) {
+    OpensDevices opens;
+    return driver_restore(map);
   }
 
   // The driver's Restore must not run out of memory, because that can be final. Where it is not

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "driver-checkpoint/forked_child.h"
 #include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
@@ -57,7 +58,12 @@ std::optional<ContextInfo> primary_context(CUdevice device) {
 
 // The results of the driver's calls pass through the following functions.
 
-CUresult created(CUresult e, const CUcontext *context, CUdevice device, bool primary) {
+// Libraries retain a primary context again and again, which opens nothing.
+template <class Fn>
+CUresult created(Fn create, const CUcontext *context, CUdevice device, bool primary) {
+  std::optional<OpensDevices> opens;
+  if (!primary || !primary_context(device)) opens.emplace();
+  CUresult e = with_memory(create);
   if (e != CUDA_SUCCESS) return e;
   insert({*context, device, primary});
   report_context_made();
@@ -137,22 +143,21 @@ std::vector<CUdevice> devices_with_access(const ContextInfo &context) {
 
 CUresult entry_cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
   PASS_OR_RETURN(pass);
-  return created(with_memory([&] { return REAL(cuCtxCreate_v2)(out, flags, device); }), out, device,
-                 false);
+  return created([&] { return REAL(cuCtxCreate_v2)(out, flags, device); }, out, device, false);
 }
 
 CUresult entry_cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int n,
                               unsigned int flags, CUdevice device) {
   PASS_OR_RETURN(pass);
-  return created(with_memory([&] { return REAL(cuCtxCreate_v3)(out, params, n, flags, device); }),
-                 out, device, false);
+  return created([&] { return REAL(cuCtxCreate_v3)(out, params, n, flags, device); }, out, device,
+                 false);
 }
 
 CUresult entry_cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned int flags,
                               CUdevice device) {
   PASS_OR_RETURN(pass);
-  return created(with_memory([&] { return REAL(cuCtxCreate_v4)(out, params, flags, device); }), out,
-                 device, false);
+  return created([&] { return REAL(cuCtxCreate_v4)(out, params, flags, device); }, out, device,
+                 false);
 }
 
 CUresult entry_cuCtxDestroy_v2(CUcontext context) {
@@ -167,8 +172,7 @@ CUresult entry_cuCtxDestroy(CUcontext context) {
 
 CUresult entry_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
   PASS_OR_RETURN(pass);
-  return created(with_memory([&] { return REAL(cuDevicePrimaryCtxRetain)(out, device); }), out,
-                 device, true);
+  return created([&] { return REAL(cuDevicePrimaryCtxRetain)(out, device); }, out, device, true);
 }
 
 CUresult entry_cuDevicePrimaryCtxRelease(CUdevice device) {

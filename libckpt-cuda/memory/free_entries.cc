@@ -4,6 +4,7 @@
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/lifecycle/streams.h"
+#include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/pools.h"
@@ -20,6 +21,7 @@ CUresult wait_for(CUcontext context) {
 CUresult free_on_host(CUdeviceptr p) {
   CUresult e = driver().cuCtxSynchronize();
   managed_memory().erase(p);
+  forget_host_memory(reinterpret_cast<void *>(p));
   CUresult freed = driver().cuMemFreeHost(reinterpret_cast<void *>(p));
   return e != CUDA_SUCCESS ? e : freed;
 }

@@ -7,6 +7,7 @@
 #include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
+#include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/pools.h"
@@ -72,6 +73,7 @@ CUresult allocate_on_host(CUdeviceptr *out, size_t bytes, unsigned flags) {
   void *p = nullptr;
   CUresult e =
       driver().cuMemHostAlloc(&p, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  if (e == CUDA_SUCCESS) note_host_memory(p, bytes);
   *out = reinterpret_cast<CUdeviceptr>(p);
   return e;
 }

@@ -135,6 +135,9 @@ class Memory {
   // not suffice, the restore fails, takes nothing from the budget, and may be tried again.
   Result<> save_device_memory();
   Result<> restore_device_memory();
+  // In a forked child: unmaps device memory. Reservations stay, as with NVIDIA's driver. Takes no
+  // lock, because a thread that does not exist there may hold it.
+  void leave_to_parent();
   // After a restore: maps all mappings of this physical memory again.
   bool remap(u64 physical, int memory_fd);
 

@@ -48,6 +48,13 @@ Result<> Memory::save_device_memory() {
   return {};
 }
 
+void Memory::leave_to_parent() {
+  if (window_ == 0) return;
+  for (auto [begin, end] : closed_parts()) munmap(pointer(begin), end - begin);
+  munmap(pointer(window_ + distance_), kWindowBytes);
+  files_.clear();
+}
+
 bool Memory::reopen_window() {
   std::vector<std::pair<u64, u64>> parts = closed_parts();
   parts.emplace_back(window_ + distance_, window_ + distance_ + kWindowBytes);

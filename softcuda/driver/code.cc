@@ -9,6 +9,7 @@
 #include "softcuda/driver/device_library.h"
 #include "softcuda/driver/jit_outputs.h"
 #include "softcuda/driver/link.h"
+#include "softcuda/driver/strict.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
@@ -151,6 +152,8 @@ CUresult load_module(Context *c, const std::vector<std::string> &ptx, Module *&o
     process().functions.add(f.get());
     m->functions[std::string(s->function->name)] = std::move(f);
   }
+  if (!loads_lazily())
+    for (auto &[name, f] : m->functions) (void)prepare(*f);  // an error is that of the launch
   std::lock_guard lock(c->mutex);
   out = process().modules.add(m.release());
   c->modules.insert(out);
@@ -172,8 +175,19 @@ void unload_module(Module *m) {
   delete m;
 }
 
+namespace {
+
+// Kernels that a kernel launches were loaded with it.
+bool waits_for_kernels(const Function &f) {
+  return !f.prepared && in_call() && strict() && loads_lazily();
+}
+
+}  // namespace
+
 CUresult prepare(Function &f) {
+  if (waits_for_kernels(f)) f.module->context->wait_for_kernels();
   std::call_once(f.once, [&] {
+    f.prepared = true;
     Result<std::unique_ptr<vm::Kernel>> k = vm::Kernel::link(*f.module->image, *f.symbol);
     if (k)
       f.kernel = std::move(*k);

@@ -133,6 +133,23 @@ void Context::synchronize() {
   show_printed();
 }
 
+void Context::note_kernel(const Point &end) {
+  constexpr size_t kMany = 64;  // streams, some of which are no more
+  std::lock_guard lock(kernels_mutex_);
+  if (kernels_.size() > kMany)
+    std::erase_if(kernels_, [](const auto &last) { return last.second.reached(); });
+  kernels_[end.queue.get()] = end;
+}
+
+void Context::wait_for_kernels() {
+  std::map<const WorkQueue *, Point> running;
+  {
+    std::lock_guard lock(kernels_mutex_);
+    running = kernels_;
+  }
+  for (const auto &[queue, end] : running) end.wait();
+}
+
 namespace {
 
 // Memory that a context needs for itself: hundreds of MiB on hardware, here none by default.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strict: mappings of the device in the process, as NVIDIA's driver has them of /dev/nvidia*. Its
-// Checkpoint unmaps them, and its Restore maps them at the same addresses with MAP_FIXED, whatever
-// lies there (google/gvisor#14776). Newer drivers leave mappings without access in their place
-// (google/gvisor#14008): CKPT_SOFTCUDA_PLACEHOLDERS.
+// Strict: mappings and descriptors of the device in the process, as NVIDIA's driver has them of
+// /dev/nvidia*. A forked child inherits both (seen with driver 580.159.04). Checkpoint closes the
+// descriptors and unmaps the mappings, and Restore maps them at the same addresses with MAP_FIXED,
+// whatever lies there (google/gvisor#14776). Newer drivers leave mappings without access in their
+// place (google/gvisor#14008): CKPT_SOFTCUDA_PLACEHOLDERS.
 #pragma once
 
 namespace ckpt::softcuda::driver {

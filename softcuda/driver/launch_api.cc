@@ -16,7 +16,7 @@ CUresult launch(const void *f, vm::Dim grid, vm::Dim block, unsigned shared, CUs
   l->asked_cluster = cluster;
   CHECK_CU(make_launch(s.context, f, grid, block, shared, params, extra, cooperative, *l));
   if (std::shared_ptr<Capture> capture = capture_of(s)) return capture_launch(*capture, s, *l);
-  s.context->submit(s, [c = s.context, l] { run(c, *l); });
+  s.context->note_kernel(s.context->submit(s, [c = s.context, l] { run(c, *l); }));
   return CUDA_SUCCESS;
 }
 

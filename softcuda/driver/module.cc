@@ -4,6 +4,7 @@
 #include "softcuda/driver/code.h"
 #include "softcuda/driver/jit_outputs.h"
 #include "softcuda/driver/named_entries.h"
+#include "softcuda/driver/strict.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -48,7 +49,7 @@ SOFTCUDA_API CUresult cuModuleUnload(CUmodule module) {
 SOFTCUDA_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
   CALL_INITIALISED();
   REQUIRE(mode != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *mode = CU_MODULE_LAZY_LOADING;
+  *mode = loads_lazily() ? CU_MODULE_LAZY_LOADING : CU_MODULE_EAGER_LOADING;
   return CUDA_SUCCESS;
 }
 

@@ -110,6 +110,7 @@ struct Function {
   Module *module = nullptr;
   const vm::Symbol *symbol = nullptr;
   std::once_flag once;
+  std::atomic<bool> prepared{false};
   std::unique_ptr<vm::Kernel> kernel;
   std::string decode_error;  // if `kernel` is null
   int max_dynamic_shared = 48 * 1024;
@@ -205,12 +206,17 @@ struct Context : vm::AddressSpace {
   // Waits for all streams, then writes what kernels have printed to standard output.
   void synchronize();
   void show_printed();
+  // The end of a kernel that was launched, the last one of its stream; and waits for all of them.
+  void note_kernel(const Point &end);
+  void wait_for_kernels();
   // Makes an inactive context usable again. It has nothing of what it had before.
   void renew();
 
  private:
   std::mutex print_mutex_;
   std::string printed_;
+  std::mutex kernels_mutex_;
+  std::map<const WorkQueue *, Point> kernels_;
   std::mutex heap_mutex_;
   u64 heap_base_ = 0;
   Spans heap_free_;

@@ -17,6 +17,7 @@
 #include "softcuda/driver/device_ranges.h"
 #include "softcuda/driver/strict.h"
 #include "softcuda/driver/visible_devices.h"
+#include "softcuda/driver/vmm.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
@@ -25,9 +26,13 @@ thread_local u32 call_depth = 0;
 thread_local std::vector<Context *> current_stack;
 thread_local std::map<Context *, Stream *> own_streams;
 
-// Contexts, threads and the broker's socket do not survive a fork.
+// Contexts, threads and the broker's socket do not survive a fork. Device memory is files in memory
+// here, and must not be in the child: on a GPU it is not in the process at all. The mappings and
+// descriptors of the device stay (device_ranges.h).
 void disable_in_child() {
   process().initialised = CUDA_ERROR_NOT_INITIALIZED;
+  if (process().memory) process().memory->leave_to_parent();
+  leave_physical_memory_to_parent();
   g_driver_away = false;
   process().devices.clear();
   broker::Client::close_in_child();
@@ -64,6 +69,8 @@ CUresult open_devices() {
 }
 
 }  // namespace
+
+bool in_call() { return call_depth > 0; }
 
 void warn(const std::string &text) {
   if (std::getenv("CKPT_SOFTCUDA_QUIET") == nullptr)

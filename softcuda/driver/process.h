@@ -75,6 +75,8 @@ Process &process();
 // cuCtxSetCurrent of driver 580.159.04 does. Which others do is not known: all are treated alike,
 // except those that need neither device nor state.
 bool is_away();
+// Whether the calling thread is one of the program's, in a call.
+bool in_call();
 // This process's connection to the broker.
 broker::Client &client();
 CUresult initialise();

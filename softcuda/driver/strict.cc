@@ -49,12 +49,12 @@ std::string ordered_effect(const char *file, std::string_view call) {
 
 }  // namespace
 
-bool strict() {
-  static const bool kStrict = [] {
-    const char *set = std::getenv("CKPT_SOFTCUDA_STRICT");
-    return set != nullptr && std::string_view(set) == "1";
+bool loads_lazily() {
+  static const bool kLazy = [] {
+    const char *set = std::getenv("CUDA_MODULE_LOADING");
+    return set == nullptr || std::string_view(set) != "EAGER";
   }();
-  return kStrict;
+  return kLazy;
 }
 
 bool rdma_capable() {

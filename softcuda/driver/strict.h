@@ -6,10 +6,15 @@
 
 #include <cuda.h>
 
+#include "softcuda/broker/device_file.h"
+
 namespace ckpt::softcuda::driver {
 
-// CKPT_SOFTCUDA_STRICT.
-bool strict();
+// CUDA_MODULE_LOADING: a kernel is loaded when it is first needed, which is the default. With EAGER
+// it is loaded with its module. NVIDIA's driver may synchronise the context when it loads a
+// kernel lazily (CUDA programming guide, "Lazy Loading"), so a kernel that waits for the program
+// until another kernel is launched never ends. Strict: so it is here.
+bool loads_lazily();
 
 // Whether memory of cuMemCreate can be memory for GPUDirect RDMA; not with CKPT_SOFTCUDA_RDMA=0.
 bool rdma_capable();

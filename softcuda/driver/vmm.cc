@@ -107,6 +107,10 @@ bool maps_imported_memory() {
   });
 }
 
+void leave_physical_memory_to_parent() {
+  for (auto &[handle, p] : physicals()) p->fd.reset();
+}
+
 Result<> save_physical_memory() {
   std::lock_guard lock(mutex);
   for (auto &[handle, p] : physicals()) {

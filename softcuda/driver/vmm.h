@@ -25,5 +25,7 @@ bool maps_imported_memory();
 // allocates, fills and maps it again.
 Result<> save_physical_memory();
 Result<> restore_physical_memory();
+// In a forked child: closes the files. Takes no lock.
+void leave_physical_memory_to_parent();
 
 }  // namespace ckpt::softcuda::driver

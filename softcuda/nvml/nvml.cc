@@ -11,6 +11,7 @@
 
 #include "softcuda/broker/away.h"
 #include "softcuda/broker/client.h"
+#include "softcuda/broker/device_file.h"
 #include "softcuda/nvml/nvml_abi.h"
 
 #define NVML_API extern "C" __attribute__((visibility("default")))
@@ -97,6 +98,7 @@ NVML_API nvmlReturn_t nvmlInit_v2() {
   }
   client = std::move(*c);
   client->disconnect();
+  open_nvml_file();  // NVIDIA's has its devices open until it is shut down
   return NVML_SUCCESS;
 }
 NVML_API nvmlReturn_t nvmlInit() { return nvmlInit_v2(); }
@@ -105,7 +107,9 @@ NVML_API nvmlReturn_t nvmlInitWithFlags(unsigned int) { return nvmlInit_v2(); }
 NVML_API nvmlReturn_t nvmlShutdown() {
   Lock lock;
   if (uses == 0) return NVML_ERROR_UNINITIALIZED;
-  if (--uses == 0) client.reset();
+  if (--uses > 0) return NVML_SUCCESS;
+  client.reset();
+  close_nvml_file();
   return NVML_SUCCESS;
 }
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program that pauses in the middle, and saves it there, in one of these ways. Compares its result with that
-of an uninterrupted run. tests/gpu/run calls it.
+"""Runs a program without ckpt, and then under it: undisturbed, or saved in its middle, where it pauses. Compares the
+results. tests/gpu/run calls it.
 
-  job.py dump|suspend TOOLS PROGRAM…     in an empty working folder
+  job.py run|dump|suspend TOOLS PROGRAM…     in an empty working folder
+
+Exit codes: 77: the program cannot run on this machine. 78: it fails without ckpt.
 """
+import os
 import pathlib
 import re
 import subprocess
@@ -12,7 +15,7 @@ import sys
 import time
 
 PAUSE = pathlib.Path("pause")
-SKIPPED = 77  # of a program that this machine cannot run
+SKIPPED, FAILS_ALONE = 77, 78
 
 
 def run(*command):
@@ -22,12 +25,27 @@ def run(*command):
     return r.stdout
 
 
+def alone(program):
+    """The output without ckpt."""
+    seconds = float(os.environ.get("CKPT_GPU_SECONDS", 90)) / 2
+    try:
+        r = subprocess.run(program, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        print(f"without ckpt, the program does not end within {seconds:.0f} s")
+        sys.exit(FAILS_ALONE)
+    said = (r.stderr.strip() or r.stdout.strip())[-600:]
+    if r.returncode == SKIPPED:
+        print(said)
+        sys.exit(SKIPPED)
+    if r.returncode != 0:
+        print(f"without ckpt, the program ends with {r.returncode}: {said or 'it has printed nothing'}")
+        sys.exit(FAILS_ALONE)
+    return r.stdout
+
+
 def ended(job):
     """Ends this script as the program has ended."""
     said = (pathlib.Path("errors").read_text().strip() or pathlib.Path("out").read_text().strip())[-600:]
-    if job.returncode == SKIPPED:
-        print(said)
-        sys.exit(SKIPPED)
     sys.exit(f"the program ended with {job.returncode}: {said or 'it has printed nothing'}")
 
 
@@ -41,8 +59,8 @@ def start(tools, program):
     return job
 
 
-def main():
-    way, tools, program = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+def saved(way, tools, program):
+    """The output of a program that was saved in its middle."""
     job = start(tools, program)
     if way == "dump":
         run(tools / "ckpt-dump", job.pid, "-o", "image")
@@ -55,11 +73,17 @@ def main():
         PAUSE.unlink()
         if job.wait() != 0:
             ended(job)
-    result = pathlib.Path("out").read_text().splitlines()[-2:]
-    expected = run(tools / "ckpt-run", *program).splitlines()[-2:]
+    return pathlib.Path("out").read_text()
+
+
+def main():
+    way, tools, program = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+    expected = alone(program).splitlines()[-2:]
+    output = run(tools / "ckpt-run", "--managed-on-host", *program) if way == "run" else saved(way, tools, program)
+    result = output.splitlines()[-2:]
     if result != expected:
-        sys.exit(f"its result is {result}, and that of an uninterrupted run is {expected}")
-    print("same result as an uninterrupted run")
+        sys.exit(f"its result is {result}, and without ckpt it is {expected}")
+    print("same result as without ckpt")
 
 
 main()

@@ -18,6 +18,7 @@ class Row:
     module: str = ""  # of Python
     tool: str = ""  # a command of the driver
     skip: str = ""  # why it is not run here
+    alone: bool = False  # it measures, or needs the whole device
 
     def missing(self):
         """Why this row is not run; empty: it is."""
@@ -107,7 +108,8 @@ def all_rows(folder, software=None, cuda=0):
 def driver_rows(pack):
     """The probe has no code for one driver only, and one binary serves all."""
     probe = pack.programs("580") / "probe"
-    rows = [Row(f"driver: {text}", [probe, question], needs=[probe]) for question, text in PROBES]
+    rows = [Row(f"driver: {text}", [probe, question], needs=[probe], alone=question in ("out-of-memory", "times"))
+            for question, text in PROBES]
     rows.append(Row("driver: restore with a map of all GPUs, one visible", [probe, "map-full"],
                     {"CUDA_VISIBLE_DEVICES": "0"}, needs=[probe]))
     heap = pack.programs(pack.newest) / "heap"
@@ -122,21 +124,21 @@ def program_rows(pack, version):
         where = f"{runtime} runtime, binary for {version}"
         for name in "vector_add", "kernels", "streams":
             program = pack.programs(version) / f"{name}-{runtime}"
-            rows.append(Row(f"ckpt: {name}, {where}", [pack.run, "--managed-on-host", program], needs=[program], **common))
+            rows.append(job(pack, f"{name}, {where}", "run", program, needs=[program], **common))
         program = pack.programs(version) / f"steps-{runtime}"
-        rows += [job(pack, f"{text}, {where}", way, program, needs=[program], **common) for way, text in WAYS]
+        rows += [job(pack, f"{text}, {where}", way, program, "6", needs=[program], **common) for way, text in WAYS]
     return rows
 
 
 def job(pack, text, way, *program, needs=(), **other):
     script = pack.folder / "job.py"
-    return Row(f"ckpt: {text}", [script, way, pack.tools, *program, "6"], needs=[script, *needs], **other)
+    return Row(f"ckpt: {text}", [script, way, pack.tools, *program], needs=[script, *needs], **other)
 
 
 def library_rows(pack):
     why = "its runtime is NVIDIA's, which refuses the software device" if pack.software else ""
     train = pack.folder / "train.py"
-    return [job(pack, f"{text}, training with {module}", way, "python3", train, module, needs=[train], module=module, skip=why)
+    return [job(pack, f"{text}, training with {module}", way, "python3", train, module, "6", needs=[train], module=module, skip=why)
             for module in ("torch", "cupy", "jax") for way, text in WAYS]
 
 
@@ -144,23 +146,26 @@ def opencl_rows(pack):
     script = pack.folder / "opencl.py"
     find = Row("ckpt: the machine's OpenCL loader finds ckpt (OCL_ICD_VENDORS)", [pack.run, "python3", script, "platform"],
                needs=[script])
-    return [find] + [job(pack, f"{text}, OpenCL", way, "python3", script, needs=[script]) for way, text in WAYS]
+    return [find] + [job(pack, f"{text}, OpenCL", way, "python3", script, "6", needs=[script]) for way, text in WAYS]
 
 
 def cost_rows(pack):
     overhead = pack.programs(pack.newest) / "overhead"
-    return [Row("cost of a call, without ckpt", [overhead], needs=[overhead]),
-            Row("cost of a call, under ckpt-run", [pack.run, overhead], needs=[overhead])]
+    return [Row("cost of a call, without ckpt", [overhead], needs=[overhead], alone=True),
+            Row("cost of a call, under ckpt-run", [pack.run, overhead], needs=[overhead], alone=True)]
 
 
 def speed_rows(pack):
+    """The peers' rows beside ours. cuda-checkpoint is NVIDIA's; a user may have it."""
     speed, programs = pack.folder / "speed.py", pack.programs(pack.newest)
     mib = 128 if pack.software else 4096
-    return [Row(f"speed: {text}, {mib} MiB of {content}", [speed, pack.tools, programs, mib, way, content],
-                needs=[speed, programs / "hold"])
-            for content in ("smooth", "random", "zeros")
-            for way, text in (("own", "the driver's own calls"), ("suspend", "suspend, resume"), ("dump", "dump, restore"))] + \
-        [Row(f"speed: {text}, {mib} MiB", [speed, pack.tools, programs, mib, way, content], needs=[speed, programs / "hold"])
+    ways = [("suspend", "suspend, resume"), ("dump", "dump, restore"), ("own", "the driver's own calls"),
+            ("peer", "cuda-checkpoint and CRIU")]
+    return [Row(f"speed: {text}, {mib} MiB of {content}", [speed, pack.tools, programs, mib, way, content], alone=True,
+                needs=[speed, programs / "hold"], tool="cuda-checkpoint" if way == "peer" else "")
+            for content in ("smooth", "random", "zeros") for way, text in ways if way != "peer" or content == "smooth"] + \
+        [Row(f"speed: {text}, {mib} MiB", [speed, pack.tools, programs, mib, way, content], alone=True,
+             needs=[speed, programs / "hold"])
          for way, content, text in (("survey", "zeros", "a device looks at zeros, none are read"),
                                     ("second", "random", "second image, 1 % of chunks changed"))]
 
@@ -170,4 +175,4 @@ def manager_row(pack):
     count, size = ("3", ["--mib-per-gb", "15", "--scale", "0.01", "--work", "4096", "--software", pack.software.parents[1]]) \
         if pack.software else ("20", ["--mib-per-gb", "512", "--scale", "0.05"])
     return Row(f"the Manager: {count} programs with a quota of memory", [on_gpu, pack.tools, programs, "--programs", count, *size],
-               seconds=180, needs=[on_gpu, programs / "map"], tool="" if pack.software else "nvidia-smi")
+               seconds=180, alone=True, needs=[on_gpu, programs / "map"], tool="" if pack.software else "nvidia-smi")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Moves a GPU's memory out and in again with ckpt, with the driver's own checkpoint calls (which keep everything
-uncompressed in the memory of the process), and with plain copies; in GB/s.
+uncompressed in the memory of the process), with NVIDIA's cuda-checkpoint and CRIU, and with plain copies; in GB/s.
 
-  speed.py TOOLS PROGRAMS MIB own|suspend|dump|survey|second zeros|smooth|random     prints a line; tests/gpu/run calls it
+  speed.py TOOLS PROGRAMS MIB own|suspend|dump|peer|survey|second zeros|smooth|random     prints a line; tests/gpu/run calls it
 """
 import json
 import os
@@ -108,8 +108,26 @@ def second(what):
         print(f"pause {report['pause_seconds']:.2f} s, {read:.0f} of {MIB} MiB read", flush=True)
 
 
+def peers(what):
+    """What a user does without ckpt: cuda-checkpoint moves the device's memory into the process, and CRIU dumps that."""
+    prefixes = [TOOLS.parents[1] / "criu", pathlib.Path("/opt/ckpt/criu")]
+    criu = next((p / "bin/criu" for p in prefixes if (p / "bin/criu").exists()), "criu")
+    images = WORK / "images"
+    images.mkdir()
+    with Holder(what) as h:
+        toggle = lambda: run("cuda-checkpoint", "--toggle", "--pid", h.process.pid)[1]
+        left, dump = toggle(), run(criu, "dump", "-t", h.process.pid, "-D", images, "-o", "log")[1]
+        h.process.wait()  # its PID is free then
+        stored = sum(f.stat().st_size for f in images.iterdir())
+        restore = run(criu, "restore", "-D", images, "-d", "-o", "log")[1]
+        back = restore + toggle()
+        row(GB / (left + dump), GB / back, f"cuda-checkpoint alone {GB / left:.2f} GB/s out, {GB / (back - restore):.2f} in, "
+            f"{stored / 2**20:.0f} of {MIB} MiB")
+    shutil.rmtree(images)
+
+
 try:
-    {"survey": surveyed, "second": second,
-     "own": drivers_own, "suspend": suspended, "dump": dumped}[sys.argv[4]](sys.argv[5])
+    {"own": drivers_own, "suspend": suspended, "dump": dumped, "peer": peers, "survey": surveyed,
+     "second": second}[sys.argv[4]](sys.argv[5])
 finally:
     shutil.rmtree(WORK, ignore_errors=True)

@@ -217,6 +217,18 @@ def test_a_checkpointed_driver_refuses_calls_and_nvml_waits_for_it(cuda):  # noq
     assert r.stdout == "PASSED\n", r.stdout + r.stderr
 
 
+# ---- lazy loading
+
+@pytest.mark.parametrize("setting, first", [({}, "waits"), ({"CUDA_MODULE_LOADING": "LAZY"}, "waits"),
+                                            ({"CUDA_MODULE_LOADING": "EAGER"}, "at once"), ({"CKPT_SOFTCUDA_STRICT": "0"}, "at once")])
+def test_a_kernel_is_loaded_when_no_kernel_runs(cuda, setting, first):  # noqa: F811
+    cuda.ckpt.env.pop("CUDA_MODULE_LOADING")
+    for command in [RUN], [cuda.ckpt.tool("ckpt-run"), "--"]:
+        r = subprocess.run([*command, str(cuda.make("lazy.cu"))], env=cuda.ckpt.env | setting, capture_output=True, text=True,
+                           timeout=60)
+        assert r.stdout.splitlines() == [first, "at once", "PASSED"], r.stdout + r.stderr
+
+
 # ---- reservations
 
 def largest_reservation(pid):

@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -57,16 +58,22 @@ def for_570(tmp_path_factory):
     return compile
 
 
-def copy_tools(to):
-    """What tests/gpu/pack takes from the build folder. The software device is not beside it, as in the archive."""
+def copy_tools(to, tools=None):
+    """What tests/gpu/pack takes from the build folder. The software device is not beside it, as in the archive. With
+    `tools`, only these, as files of their own that may be changed."""
     for pattern in "tools/ckpt*", "libckpt/*.so*", "libckpt-ocl/ckpt-ocl-proxy", "libckpt-ocl/*.so", "libckpt-ocl/vendors/*", \
             "libckpt-cuda/ckpt-cuda-proxy", "libckpt-cuda/*.so*":
         for file in filter(pathlib.Path.is_file, BUILD.glob(pattern)):
+            if tools and pattern.startswith("tools/") and file.name not in tools:
+                continue
             target = to / file.relative_to(BUILD)
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
-                target.hardlink_to(file)
+                if not tools:
+                    target.hardlink_to(file)
             except OSError:  # another file system
+                pass
+            if not target.exists():
                 shutil.copy2(file, target)
 
 
@@ -91,7 +98,7 @@ def pack(ckpt, make, probe, tmp_path):  # noqa: F811
         assert r.stdout.strip().splitlines()[-1] == report["sum"], r.stderr
         return r.returncode, {row["name"]: row for row in report["rows"]}, text
 
-    run.folder, run.programs = tmp_path, programs
+    run.folder, run.programs, run.env = tmp_path, programs, ckpt.env
     run.faults = tmp_path / "faults"
     ckpt.env["CKPT_SOFTCUDA_FAULTS"] = str(run.faults)
     run.private = [str(tmp_path), ckpt.env.get("HOME", "/root") + "/"]
@@ -104,7 +111,7 @@ def test_the_report_of_a_sound_device_has_no_failed_row(pack):
     assert rows["driver: restore with two GPUs swapped"]["outcome"] == "ok"
     code, rows, text = pack("--only", "suspend, resume, shared runtime")
     assert code == 0, text
-    assert rows["ckpt: suspend, resume, shared runtime, binary for 580"]["summary"] == "same result as an uninterrupted run"
+    assert rows["ckpt: suspend, resume, shared runtime, binary for 580"]["summary"] == "same result as without ckpt"
     assert not any(name in text for name in pack.private)
 
 
@@ -132,13 +139,113 @@ def test_a_row_that_hangs_is_ended_and_the_table_continues(pack):
     assert code == 1 and "TIME-OUT" in outcomes and outcomes[-1] in ("NOT RUN", "skipped"), text
 
 
+def test_a_row_that_hangs_ends_with_the_stacks_of_its_processes(pack):
+    pack.faults.write_text("cuCheckpointProcessCheckpoint hang")
+    code, rows, text = pack("--only", "suspend, resume, shared runtime", "--row-seconds", "8")
+    row = rows["ckpt: suspend, resume, shared runtime, binary for 580"]
+    assert code == 1 and row["outcome"] == "TIME-OUT", text
+    names = [line.split(": ", 1)[1].split()[0].rsplit("/", 1)[-1] for line in row["stacks"] if line.startswith("process ")]
+    assert {"ckpt-run", "ckpt-dump", "steps-shared"} <= set(names) or {"ckpt-run", "steps-shared"} < set(names), row["stacks"]
+    assert any("ckpt-agent" in line and "system call" in line for line in row["stacks"]), row["stacks"]
+    assert any(line.strip().startswith("user") and "libcuda.so" in line for line in row["stacks"]), row["stacks"]
+    assert row["stacks"][0] in text and not any(name in text for name in pack.private)
+
+
+def failing(pack, name, script):
+    program = pack.programs / name
+    program.unlink(missing_ok=True)
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def test_a_program_that_fails_without_ckpt_is_not_blamed_on_it(pack):
+    failing(pack, "steps-shared", "echo broken >&2; exit 3")
+    failing(pack, "kernels-shared", "sleep 100")
+    code, rows, text = pack("--only", "shared runtime, binary for 580", "--row-seconds", "4")
+    assert code == 0, text
+    row = rows["ckpt: suspend, resume, shared runtime, binary for 580"]
+    assert (row["outcome"], row["summary"]) == ("ALONE", "without ckpt, the program ends with 3: broken")
+    row = rows["ckpt: kernels, shared runtime, binary for 580"]
+    assert (row["outcome"], row["summary"]) == ("ALONE", "without ckpt, the program does not end within 2 s")
+    assert "3 failed without ckpt" in text
+
+
+def test_rows_run_at_the_same_time_and_those_that_measure_alone(pack):
+    """Each program notes in a file when it begins and ends."""
+    for name in "vector_add-shared", "kernels-shared", "overhead":
+        failing(pack, name, f"echo begin {name} >>{pack.folder}/log; sleep 1; echo end {name} >>{pack.folder}/log; echo done")
+    code, rows, text = pack("--only", "a", "--jobs", "9", "--row-seconds", "30")
+    log = (pack.folder / "log").read_text().split("\n")
+    assert rows["cost of a call, without ckpt"]["outcome"] == "ok", text
+    first, last = log.index("begin overhead"), log.index("end overhead")
+    assert last == first + 1 and not [line for line in log[last + 1:] if line and "overhead" not in line], log
+    assert {line.split()[0] for line in log[:2]} == {"begin"}, log
+
+
+def test_the_report_is_written_as_rows_end(pack):
+    failing(pack, "vector_add-shared", "echo done")
+    failing(pack, "kernels-shared", "sleep 100")
+    command = [sys.executable, GPU / "run", "--folder", pack.folder, "--software", RUN, "--only", "shared runtime, binary for 580",
+               "--row-seconds", "20", "--jobs", "1"]
+    with subprocess.Popen(command, env=pack.env, stdout=subprocess.PIPE, text=True) as running:
+        assert "vector_add" in running.stdout.readline()
+        outcomes = {row["name"]: row["outcome"] for row in json.loads((pack.folder / "report.json").read_text())["rows"]}
+        running.terminate()
+    assert outcomes["ckpt: vector_add, shared runtime, binary for 580"] == "ok"
+    assert outcomes["ckpt: kernels, shared runtime, binary for 580"] == "NOT RUN"
+
+
+@pytest.mark.skipif(not shutil.which("patchelf"), reason="there is no patchelf (scripts/setup installs it)")
+def test_the_tools_run_where_there_are_glibc_and_libstdcxx_alone(tmp_path):
+    folder, root = tmp_path / "root/pack", tmp_path / "root"
+    packed = re.search(r"copy tools/ckpt-{(.*?)} tools/ckptd", (GPU / "pack").read_text()).group(1).split(",")
+    tools = ["ckptd"] + [f"ckpt-{name}" for name in packed]
+    copy_tools(folder / "build", tools)
+    subprocess.run([GPU / "bring-libraries", folder], check=True)
+    for name in "libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2":
+        path = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+        for at in ("lib64",) if name.startswith("ld-") else ("lib", "lib/x86_64-linux-gnu"):
+            (root / at).mkdir(parents=True, exist_ok=True)
+            shutil.copy(os.path.realpath(path), root / at / name)
+    (root / "proc").mkdir()  # the loader finds $ORIGIN there
+
+    def inside(*command):
+        script = 'mount --rbind /proc "$0/proc" && PATH= exec ' + shutil.which("chroot") + ' "$0" "$@"'
+        return subprocess.run(["unshare", "--mount", "sh", "-c", script, root, *command], capture_output=True, text=True, timeout=60)
+
+    for tool in tools:
+        r = inside(f"/pack/build/tools/{tool}", "--version")
+        assert r.returncode == 0 and r.stdout.strip(), (tool, r.stdout, r.stderr)
+    for file in "libckpt/libckpt.so.1", "libckpt-ocl/libckpt-ocl.so", "libckpt-ocl/ckpt-ocl-proxy", "libckpt-cuda/libcuda.so.1", \
+            "libckpt-cuda/ckpt-cuda-proxy":
+        r = inside("/lib64/ld-linux-x86-64.so.2", "--list", f"/pack/build/{file}")
+        assert r.returncode == 0 and "not found" not in r.stdout, (file, r.stdout, r.stderr)
+
+
+def test_nvidia_s_tool_is_the_peer_if_there_is_one(pack, make):  # noqa: F811
+    """A script in its place, since it is not free: it does the same with the calls of the driver."""
+    (pack.programs / "hold").symlink_to(make("../../../bench/cuda/hold.cu"))
+    (pack.programs / "driver").symlink_to(make("driver.cc"))
+    name = "speed: cuda-checkpoint and CRIU, 128 MiB of smooth"
+    assert pack("--only", name)[1][name]["summary"] == "cuda-checkpoint is not installed here"
+    peer = pack.folder / "cuda-checkpoint"
+    peer.write_text(f"""#!/bin/sh
+if [ -e toggled ]; then rm toggled; way=up; else touch toggled; way=down; fi
+exec {pack.programs}/driver --order "$3" $way
+""")
+    peer.chmod(0o755)
+    code, rows, text = pack("--only", name)
+    assert code == 0, text
+    assert "GB/s out" in rows[name]["summary"] and "cuda-checkpoint alone" in rows[name]["summary"]
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("fault, outcome", [("cuCheckpointProcessCheckpoint hang", "TIME-OUT"),
                                             ("cuCheckpointProcessRestore crash", "CRASHED"),
                                             ("cuCheckpointProcessLock 801", "FAILED")])
 def test_calls_that_hang_or_crash_cost_their_rows_only(pack, fault, outcome):
     pack.faults.write_text(fault)
-    code, rows, text = pack("--only", "driver: ", "--row-seconds", "2", "--seconds", "20")
+    code, rows, text = pack("--only", "driver: ", "--row-seconds", "2", "--seconds", "40", "--jobs", "4")
     assert code == 1
     assert len(rows) == 25, text
     assert rows["driver: restore without a map"]["outcome"] == outcome, text

@@ -39,8 +39,8 @@ Result<> Dump::preflight() {
   }
   if (!in_pipe()) check_destination(target_, options_.image, options_.overwrite, reasons);
   check_processes(target_, reasons);
+  check_unsupported(target_, reasons);  // waits for children that share memory (vfork)
   check_drivers(target_, reasons);
-  check_unsupported(target_, reasons);
   check_thread_state(target_, reasons);
   Closables closables = find_closables();
   // The agent of a stopped process would not answer. check_processes() has reported it already.
@@ -67,6 +67,7 @@ Closables Dump::find_closables() const {
   check_socket_kinds(target_, all);
   check_watched(target_, all);
   BoundSockets::of(target_).check(all);
+  check_nvml(target_, all);
   check_fabrics(target_, all);
   name_libraries(target_, all);
   return all;

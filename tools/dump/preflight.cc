@@ -9,15 +9,19 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <thread>
 
+#include "common/base/driver_files.h"
 #include "common/base/program.h"
 #include "common/managed/messages.h"
 #include "helper/criu_arguments.h"
 #include "tools/dump/fabric.h"
 #include "tools/dump/unix_sockets.h"
+#include "tools/dump/unsupported.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/name_services.h"
 #include "tools/proc/process_root.h"
@@ -34,15 +38,12 @@ constexpr u64 kMinFreeBytes = 256u << 10;
 constexpr u64 kBestRatio = 200;
 // The inode of the machine's first user namespace (PROC_USER_INIT_INO of the kernel's proc_ns.h).
 constexpr u64 kFirstUserNamespace = 0xEFFFFFFD;
+constexpr std::chrono::milliseconds kAgentStart{200};
 constexpr long kMessageQueues = 0x19800202;  // MQUEUE_MAGIC of ipc/mqueue.c
 
 bool starts_with_any(const std::string &s, std::initializer_list<const char *> prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(),
                      [&](const char *x) { return s.starts_with(x); });
-}
-
-bool is_driver_device(const std::string &path) {
-  return starts_with_any(path, {"/dev/nvidia", "/dev/dri/", "/dev/kfd"});
 }
 
 // A program reaches a software device through a socket instead of a device file.
@@ -88,7 +89,7 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, bool has_a
   using Kind = Descriptor::Kind;
   if (std::string why = refused_anonymous(d, has_agent); !why.empty()) return what + why;
   if (d.kind == Kind::BlockDevice || (d.kind == Kind::CharDevice && !criu_can_reopen(d) &&
-                                      !is_driver_device(d.target) && fabric_of(d.target).empty()))
+                                      !is_device_file(d.target) && fabric_of(d.target).empty()))
     return what + "the device " + d.target + ", which cannot be checkpointed: close it first";
   if (d.kind == Kind::File && d.deleted && d.size > helper::kMaxUnlinkedBytes &&
       !d.target.starts_with("/memfd:"))
@@ -146,17 +147,46 @@ std::set<u64> own_sockets(const Target &target) {
   return inodes;
 }
 
+// The device files that a process has, and whose they are.
+struct DeviceUse {
+  std::string mapped, open;         // one of each; empty: none
+  bool nvml = false, cuda = false;  // libraries that it has loaded
+
+  explicit DeviceUse(pid_t pid) {
+    for (const ProcMapping &m : mappings_of(pid)) {
+      if (mapped.empty() && is_device_file(m.path)) mapped = m.path;
+      nvml = nvml || is_nvml_file(m.path);
+      cuda = cuda || is_cuda_driver_file(m.path);
+    }
+    for (const Descriptor &d : descriptors_of(pid))
+      if (open.empty() && is_device_file(d.target)) open = d.target;
+  }
+  // CUDA's driver maps devices, too. Where an agent answers for that driver, it is asked.
+  bool only_nvml(bool has_agent) const {
+    return nvml && mapped.empty() && !open.empty() && !(cuda && has_agent);
+  }
+};
+
 std::string refused_driver(const Process &p) {
+  DeviceUse use(p.pid);
+  if (use.only_nvml(false)) return {};  // check_nvml() reports it
   const char *why =
       "it uses this driver without ckpt. Let it load ckpt's driver: do not link it statically, and "
       "do not give it the path of another driver";
-  for (const ProcMapping &m : mappings_of(p.pid))
-    if (is_driver_device(m.path))
-      return fmt::format("{} has {} mapped: {}", name_of(p), m.path, why);
-  for (const Descriptor &d : descriptors_of(p.pid))
-    if (is_driver_device(d.target))
-      return fmt::format("{} has {} open: {}", name_of(p), d.target, why);
+  if (!use.mapped.empty()) return fmt::format("{} has {} mapped: {}", name_of(p), use.mapped, why);
+  if (!use.open.empty()) return fmt::format("{} has {} open: {}", name_of(p), use.open, why);
   return {};
+}
+
+// It has the agent's socket, but not the agent's thread, which starts a moment after its socket.
+bool only_inherits_agent(pid_t pid) {
+  auto end = std::chrono::steady_clock::now() + kAgentStart;
+  while (!runs_agent(pid))
+    if (std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    else
+      return true;
+  return false;
 }
 
 }  // namespace
@@ -189,6 +219,12 @@ void check_destination(const Target &target, const std::string &image, bool over
 
 void check_processes(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes) {
+    if (target.has_agent(p.pid) && only_inherits_agent(p.pid))
+      reasons.push_back(fmt::format(
+          "{} was forked by _Fork() or clone() from a process with a device, which ckpt "
+          "does not notice, so it has what belongs to that device: use fork(), vfork() "
+          "or posix_spawn() instead",
+          name_of(p)));
     if (p.tracer)
       reasons.push_back(fmt::format("{} is traced by process {}: detach the debugger first",
                                     name_of(p), p.tracer));
@@ -265,7 +301,7 @@ std::string refused_mount(const Process &p, const Descriptor &d, const std::set<
   bool has_name = d.target.starts_with('/') && !d.deleted &&
                   (d.kind == Kind::File || d.kind == Kind::Folder || d.kind == Kind::CharDevice);
   bool closed_meanwhile = d.mount < 0;
-  if (!has_name || closed_meanwhile || is_driver_device(d.target) || mounts.contains(d.mount))
+  if (!has_name || closed_meanwhile || is_device_file(d.target) || mounts.contains(d.mount))
     return {};
   return fmt::format(
       "{}: descriptor {} ({}) was opened outside of the program's mount namespace: open it inside, "
@@ -310,10 +346,18 @@ void check_unix_sockets(const Target &target, Closables &reasons) {
     }
 }
 
-// A process with an agent reports its drivers itself.
+void check_nvml(const Target &target, Closables &reasons) {
+  for (const Process &p : target.processes)
+    if (DeviceUse use(p.pid); use.only_nvml(target.has_agent(p.pid)))
+      reasons.push_back(
+          {p.pid, fmt::format("{} has {} open: {}", name_of(p), use.open, kNvmlRemedy)});
+}
+
+// A process with an agent reports its drivers itself. A child between vfork and exec has its
+// parent's memory.
 void check_drivers(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes)
-    if (!target.has_agent(p.pid))
+    if (!target.has_agent(p.pid) && !waits_in_vfork(p.parent))
       if (std::string reason = refused_driver(p); !reason.empty())
         reasons.push_back(std::move(reason));
 }

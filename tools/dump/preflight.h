@@ -21,6 +21,7 @@ void check_processes(const Target &target, Reasons &reasons);
 void check_container(const Target &target, const Criu &criu, Reasons &reasons);
 void check_descriptors(const Target &target, Closables &reasons);
 void check_unix_sockets(const Target &target, Closables &reasons);
+void check_nvml(const Target &target, Closables &reasons);
 void check_drivers(const Target &target, Reasons &reasons);
 
 }  // namespace ckpt::tools

@@ -58,16 +58,6 @@ bool has_sysv_memory(pid_t pid) {
                      [](const ProcMapping &m) { return m.path.starts_with("/SYSV"); });
 }
 
-// fork(2) by the C library is clone(2) too, but returns at once: only vfork(2), posix_spawn(3) and
-// clone(2) with CLONE_VFORK wait, in state D.
-bool waits_in_vfork(pid_t pid) {
-  Result<Process> p = read_process(pid);
-  if (!p || p->state != 'D') return false;
-  std::istringstream in(file_text(fmt::format("/proc/{}/syscall", pid)).value_or(""));
-  long number = -1;
-  return (in >> number) && (number == SYS_vfork || number == SYS_clone || number == SYS_clone3);
-}
-
 void check_system_v_memory(const Target &target, Reasons &reasons) {
   pid_t outside = target.processes.front().parent;
   for (const Process &p : target.processes)
@@ -105,6 +95,16 @@ void check_mpi_rank(const Target &target, Reasons &reasons) {
 }
 
 }  // namespace
+
+// fork(2) by the C library is clone(2) too, but returns at once: only vfork(2), posix_spawn(3) and
+// clone(2) with CLONE_VFORK wait, in state D.
+bool waits_in_vfork(pid_t pid) {
+  Result<Process> p = read_process(pid);
+  if (!p || p->state != 'D') return false;
+  std::istringstream in(file_text(fmt::format("/proc/{}/syscall", pid)).value_or(""));
+  long number = -1;
+  return (in >> number) && (number == SYS_vfork || number == SYS_clone || number == SYS_clone3);
+}
 
 void check_main_threads(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes)

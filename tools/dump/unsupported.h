@@ -17,6 +17,9 @@ void check_main_threads(const Target &target, Reasons &reasons);
 // Kinds of sockets that CRIU cannot dump.
 void check_socket_kinds(const Target &target, Closables &reasons);
 
+// Whether a process waits for a child that has its memory (vfork(2), posix_spawn(3)).
+bool waits_in_vfork(pid_t pid);
+
 // Everything else. Waits a moment for processes that cannot be stopped (vfork).
 void check_unsupported(const Target &target, Reasons &reasons);
 

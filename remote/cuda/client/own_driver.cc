@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "driver-checkpoint/checkpoint_entries.h"
 #include "driver-checkpoint/driver_checkpoint.h"
+#include "driver-checkpoint/forked_child.h"
 #include "driver-checkpoint/uuid.h"
 #include "remote/cuda/server/driver.h"
 
@@ -80,6 +81,7 @@ Result<> OwnDriver::load(const std::string &path) {
     return fail("{} is ckpt's own library", path);
   fill_checkpoint_entries(path_);
   if (std::string why = ckpt::cuda::no_driver_checkpoint(); !why.empty()) return fail("{}", why);
+  ckpt::cuda::OpensDevices opens;
   if (CUresult e = driver().cuInit(0); e != CUDA_SUCCESS)
     return fail("the CUDA driver does not start in the program: error {}", static_cast<int>(e));
   unusable_ = false;

@@ -10,6 +10,7 @@
 
 #include "agent/participant/participant.h"
 #include "common/base/log.h"
+#include "driver-checkpoint/forked_child.h"
 #include "remote/cuda/client/chosen_devices.h"
 #include "remote/cuda/client/contents.h"
 #include "remote/cuda/client/copies_ahead.h"
@@ -150,7 +151,13 @@ class RemoteCuda final : public agent::Participant {
 
   bool exclude(const void *handle) override { return memory().exclude(number_of(handle), true); }
   bool include(const void *handle) override { return memory().exclude(number_of(handle), false); }
+  // Of the driver that is in the program after a move to its own node. Page-locked memory is the
+  // program's own there.
+  void before_fork() override {
+    ckpt::cuda::note_before_fork([](u64, u64) { return false; });
+  }
   void forked() override {
+    ckpt::cuda::mend_forked_child();
     link().forked();
     gate().forget();
   }

@@ -155,12 +155,13 @@ static bool faults(volatile char *p) {
   return false;
 }
 
-// Shared anonymous mappings stand for those of /dev/nvidia*.
+// The strict device has a file in memory in the place of /dev/nvidia*.
 static std::vector<char *> device_mappings() {
   std::vector<char *> all;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
-    if (line.find(" rw-s ") != std::string::npos && line.find("/dev/zero") != std::string::npos)
+    if (line.find(" rw-s ") != std::string::npos &&
+        line.find("/memfd:softcuda-device") != std::string::npos)
       all.push_back(reinterpret_cast<char *>(std::stoull(line, nullptr, 16)));
   return all;
 }

@@ -148,8 +148,6 @@ void explicit_graph() {
 void pool() {
   cudaStream_t s;
   CUDA(cudaStreamCreate(&s));
-  size_t before, after, total;
-  CUDA(cudaMemGetInfo(&before, &total));
   int *p;
   CUDA(cudaMallocAsync(&p, 4 << 20, s));
   fill<<<1, 64, 0, s>>>(p, 3, 64);
@@ -158,8 +156,6 @@ void pool() {
   CUDA(cudaFreeAsync(p, s));
   CUDA(cudaStreamSynchronize(s));
   check_all(host, 64, 3);
-  CUDA(cudaMemGetInfo(&after, &total));
-  CHECK(before == after);
 }
 
 void cooperative() {
@@ -198,6 +194,8 @@ void peers() {
 
 // streams graphs: only these.
 int main(int argc, char **) {
+  // Loading a kernel lazily waits for those that run: for wait_for(), which waits for this thread.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
   if (argc > 1) {
     graph();
     explicit_graph();
