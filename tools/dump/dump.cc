@@ -272,6 +272,7 @@ Result<> Dump::record_stopped_program() {
   manifest_["participants"] = agents_.describe_requirements();
   CKPT_TRY(std::vector<OuterPipe> pipes, find_outer_pipes(target_, table, agents_.outcome_pipes()));
   manifest_["pipes"] = describe_pipes(pipes);
+  manifest_["fifos"] = describe_fifos(target_, table);
   return save_unread(pipes, *image_);
 }
 
