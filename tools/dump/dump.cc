@@ -394,9 +394,4 @@ void Dump::start_again() {
   report_ = {};
 }
 
-u64 Dump::bytes_done() const {
-  storage::ImageWriter *image = live_image_;
-  return image ? image->stats().raw_bytes : 0;
-}
-
 }  // namespace ckpt::tools
