@@ -179,7 +179,7 @@ _ckpt_dump() {
     --user-time) _ckpt_words '60 600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --suspend --to --all --user --user-time --job --json --quiet --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --check --suspend --to --all --user --user-time --job --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi

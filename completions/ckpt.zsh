@@ -75,6 +75,7 @@ _ckpt-dump() {
     '--prepare=[MiB of host memory to take for device memory before the program is paused]:MIB: ' \
     '--copy-ahead=[rounds in which contents of remote CUDA devices are copied while the program runs]:ROUNDS: ' \
     '--timeout=[seconds to wait for running kernels]:SECONDS: ' \
+    '--check[write no image\: report every reason why the dump would be refused, and what a restore would need]' \
     '--suspend[write no image\: make the program release its devices until it is resumed]' \
     '--to=[with --suspend\: the folder for the contents of device memory]:FOLDER:_directories' \
     '--json[report as one JSON object on standard output]' \
@@ -102,7 +103,7 @@ _ckpt-restore() {
     '--detach[run in the background; print the program'\''s PID and return]' \
     '--output=[with --detach\: the file for output to a terminal or pipe]:FILE:_files' \
     '--truncate-files[truncate files that have grown since the dump to their recorded size, but no databases and no files that other programs have open for writing]' \
-    '--truncate-file=[truncate this file, or these, separated by commas, whatever they are]:FILE:_files' \
+    '--truncate-file=[truncate this file, or these, separated by commas, whatever they are; a copy is kept]:FILE:_files' \
     '--append-files[continue at the end of files that have grown since the dump]' \
     '--json-report=[write what was restored, and how long it took, to this file]:FILE:_files' \
     '--job=[the folder of a job of several programs, which are checkpointed as one; %j in it is the batch job'\''s number]:FOLDER:_directories' \
@@ -121,12 +122,12 @@ _ckpt-image() {
   local state
   local -a commands=(
     'show:show what an image contains'
-    'verify:read and check every byte; exit code 0\: undamaged, 1\: damaged'
+    'verify:read and check every byte; exit code 0\: undamaged, 1\: damaged, or it cannot be restored'
     'diff:compare two images; exit code 0\: no difference, 1\: differences'
     'flatten:turn an increment into an image that needs no parent'
     'receive:create an image from a pipe (standard input)'
     'prune:remove the older images of a chain'
-    'list:list the images in a folder; exit code 1\: one is damaged'
+    'list:list the images in a folder; exit code 1\: one is damaged or cannot be restored'
     'clean:remove what killed tools have left behind'
   )
   _arguments -C \
@@ -196,7 +197,7 @@ _ckpt-image() {
     list)
       _arguments -s -S \
         '(-h --help)'{-h,--help}'[print this help and exit]' \
-        '--verify[check every stored byte, not only that each file is whole]' \
+        '--verify[check every stored byte, and whether a restore could succeed, not only that each file is whole]' \
         '--key-file=[the file with the key of encrypted images]:FILE:_files' \
         '--shared-key[accept a key file that other users can read]' \
         '--json[report as one JSON object]' \

@@ -45,7 +45,7 @@ constexpr const char *kHelp =
 Lets users without root checkpoint and restore their own programs.
 
 Options:
-  --help          print this help and exit
+  -h, --help      print this help and exit
   --version       print the version and exit
   --socket=PATH   listen here (default: the socket that systemd passes)
   --criu=PATH     CRIU, which only root can change
@@ -65,13 +65,13 @@ bool parse_count(const char *text, size_t &count) {
 
 // No value: go on. Otherwise the exit code.
 std::optional<int> parse(int argc, char **argv, Options &o) {
-  enum { Help, Version, Socket, Criu, Folder, PerUser, Total };
+  enum { Help = 'h', Version, Socket, Criu, Folder, PerUser, Total };
   constexpr option kOptions[] = {{"help", 0, nullptr, Help},     {"version", 0, nullptr, Version},
                                  {"socket", 1, nullptr, Socket}, {"criu", 1, nullptr, Criu},
                                  {"folder", 1, nullptr, Folder}, {"per-user", 1, nullptr, PerUser},
                                  {"total", 1, nullptr, Total},   {}};
   bool sound = true;
-  for (int c; (c = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) switch (c) {
+  for (int c; (c = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
       case Help: std::fputs(kHelp, stdout); return 0;
       case Version: std::puts(CKPT_VERSION); return 0;
       case Socket: o.socket = optarg; break;

@@ -88,7 +88,7 @@ Result<ContentsStore> ContentsStore::create(const std::string &folder, u64 direc
   for (OwnFd &file : files) {
     CKPT_TRY(file, OwnFd::make([&] { return open_file(folder); }));
   }
-  ContentsStore store(std::move(files), room_in(folder));
+  ContentsStore store(std::move(files), room_in(folder), folder);
   if (folder.empty() && direct_bytes > 0) store.add_direct(direct_bytes);
   return store;
 }
@@ -121,9 +121,12 @@ Result<> ContentsStore::region(const std::string &name, u64 bytes) {
   if (bytes > capacity_ || bytes_ > capacity_ - bytes)
     return fail_with_hint(
         fmt::format("the contents of device memory do not fit: {} MiB or more are needed, {} MiB "
-                    "are free",
-                    (bytes_ + bytes) >> 20, capacity_ >> 20),
-        "free host memory, or suspend the program to a disk (ckpt-dump --suspend --to)");
+                    "can be taken in {}",
+                    (bytes_ + bytes) >> 20, capacity_ >> 20,
+                    folder_.empty() ? "host memory" : folder_),
+        folder_.empty()
+            ? "free host memory, or suspend the program to a disk (ckpt-dump --suspend --to)"
+            : "make room there, or choose a folder with more (ckpt-dump --suspend --to)");
   if (!regions_.emplace(name, Region{name, bytes, bytes_, {}}).second)
     return fail("the region name \"{}\" is taken", name);
   bytes_ += rounded_up(bytes, kRegionAlign);

@@ -84,7 +84,8 @@ class ContentsStore {
 
  private:
   using Files = std::array<OwnFd, kFiles>;
-  ContentsStore(Files files, u64 capacity) : files_(std::move(files)), capacity_(capacity) {}
+  ContentsStore(Files files, u64 capacity, std::string folder)
+      : files_(std::move(files)), folder_(std::move(folder)), capacity_(capacity) {}
 
   void add_direct(u64 bytes);
   Result<> hand_parent_to_keeper();
@@ -93,7 +94,8 @@ class ContentsStore {
 
   Files files_;
   std::unique_ptr<DirectMemory> direct_;
-  u64 capacity_ = 0;  // bytes
+  std::string folder_;  // "": host memory
+  u64 capacity_ = 0;    // bytes
   u64 bytes_ = 0;
   u64 token_ = 0;  // of the files at the session keeper; zero: they are here
   std::array<Identity, kFiles> identities_{};

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "ckpt_config.h"
 #include "common/base/installation.h"
 #include "common/base/program.h"
 #include "fatbin/static_runtime.h"
@@ -28,6 +29,7 @@ constexpr const char *kUsage =
     "\n"
     "  --devices NxSIZE  N devices of SIZE each, as in 4x4800M or 2x8G (default 1x4096M)\n"
     "  -h, --help        print this help and exit\n"
+    "  --version         print the version and exit\n"
     "\n"
     "Returns the program's exit code. 125: the arguments are wrong; 127: it cannot be run.\n";
 
@@ -50,6 +52,10 @@ std::string parse(int argc, char **argv, Options &o) {
     }
     if (a == "-h" || a == "--help") {
       std::fputs(kUsage, stdout);
+      std::exit(0);
+    }
+    if (a == "--version") {
+      std::puts(CKPT_VERSION);
       std::exit(0);
     }
     if (a != "--devices") return "there is no option " + a;

@@ -94,12 +94,18 @@ def grown(ckpt, begins=b""):
     return path
 
 
-@pytest.mark.parametrize("kind", ["a database", "a database's log", "another program"])
+BEGINS = {"SQLite": b"SQLite format 3\0", "SQLite's log": b"\x37\x7f\x06\x82"}
+
+
+@pytest.mark.parametrize("kind", [*BEGINS, "LevelDB", "another program"])
 def test_truncate_files_leaves_alone(ckpt, kind):
-    """What a cut would damage. The message says what each choice does, and the name of the file cuts it nevertheless."""
-    path = grown(ckpt, {"a database": b"SQLite format 3\0", "a database's log": b"\x37\x7f\x06\x82"}.get(kind, b""))
+    """What a cut would damage. The message says what each choice does; the name of the file cuts it, and a copy is kept."""
+    path = grown(ckpt, BEGINS.get(kind, b""))
+    before = path.read_bytes()
+    if kind == "LevelDB":
+        (ckpt.folder / "CURRENT").touch()
     other = open(path, "ab") if kind == "another program" else None
-    why = "another program has it open for writing" if other else "SQLite database"
+    why = "another program has it open for writing" if other else f"({kind.removesuffix(chr(39) + 's log')}"
     for options in ([], ["--truncate-files"]):
         error = refused(ckpt, "one", *options)
         assert why in error and "--append-files keeps it" in error, error
@@ -109,6 +115,8 @@ def test_truncate_files_leaves_alone(ckpt, kind):
     assert path.stat().st_size == 150
     assert ckpt.restore("one", "--append-files", f"--truncate-file={path}").wait() == 0
     assert path.stat().st_size == 100
+    copies = list(ckpt.folder.glob("grown.ckpt-*.before-cut"))
+    assert [copy.read_bytes() for copy in copies] == [before] and copies[0].stat().st_mode & 0o777 == 0o600
     if other:
         other.close()
 

@@ -379,3 +379,52 @@ while True:
     copy = ckpt.restore("one", stdout="tty", size=(12, 70))
     copy.wait_text("size 70 12")
     assert termios.tcgetwinsize(copy.master) == (12, 70)
+
+
+def with_fifo(ckpt, script):
+    os.mkfifo(ckpt.folder / "fifo")
+    return ckpt.run("sh", "-c", script)
+
+
+def test_a_fifo_without_a_reader_is_refused_by_its_name(ckpt):
+    """Otherwise SIGPIPE would end the copy at its next line."""
+    job = with_fifo(ckpt, "exec >fifo; while :; do echo line; sleep 0.02; done")
+    with open(ckpt.folder / "fifo") as reader:
+        assert reader.readline() == "line\n"
+        ckpt.dump(job.pid, "one")
+        assert job.wait() == 85
+    fifo = ckpt.folder / "fifo"
+    error = refused(ckpt, "one")
+    assert f"nothing reads the FIFO {fifo}, to which the program writes (descriptor 1)" in error, error
+    assert f"cat {fifo}" in error and "nothing was started" in error, error
+    fifo.unlink()
+    assert f"the FIFO {fifo} is missing: create it again (mkfifo), with its reader" in refused(ckpt, "one")
+    os.mkfifo(fifo)
+    # A reader that waits in open(2) gets what the program writes, and the end of file when it has ended.
+    reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE, text=True)
+    copy = ckpt.restore("one")
+    for _ in range(5):
+        assert reader.stdout.readline() == "line\n"
+    copy.kill()
+    assert set(reader.communicate(timeout=60)[0].splitlines()) <= {"line", "lin", "li", "l", ""}
+    assert reader.returncode == 0
+
+
+def test_a_fifo_without_a_writer_is_warned_of(ckpt):
+    job = with_fifo(ckpt, "exec 6<fifo; echo ready; cat <&6; echo end")
+    writer = open(ckpt.folder / "fifo", "w")
+    job.wait_lines(1)
+    ckpt.dump(job.pid, "one")
+    writer.close()
+    copy = ckpt.restore("one")
+    assert copy.wait() == 0 and copy.lines == ["end"]
+    assert "nothing writes to the FIFO" in copy.error_text and "(descriptor 0)" in copy.error_text, copy.error_text
+
+
+def test_a_program_that_has_both_ends_of_a_fifo_needs_no_other(ckpt):
+    job = with_fifo(ckpt, "exec 5<>fifo; echo text >&5; while ! test -e finish; do echo x; sleep 0.02; done; read line <&5; echo $line")
+    job.wait_lines(2)
+    ckpt.dump(job.pid, "one")
+    ckpt.finish()
+    copy = ckpt.restore("one")
+    assert copy.wait() == 0 and copy.lines[-1] == "text", copy.text

@@ -19,20 +19,17 @@ namespace ckpt::tools {
 using nlohmann::json;
 
 Result<> Agents::connect(const Target &target) {
-  for (size_t i = 0; i < target.agents.size(); i++) {
-    CKPT_TRY(AgentClient client, AgentClient::connect(target.agent_pids[i], target.agents[i]));
-    CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
-    CKPT_TRY(StagingSlots staging, StagingSlots::create());
-    all_.push_back(std::make_unique<Agent>(Agent{target.agent_pids[i],
-                                                 std::move(client),
-                                                 std::move(welcome),
-                                                 std::move(staging),
-                                                 {},
-                                                 {},
-                                                 {},
-                                                 {},
-                                                 0}));
-  }
+  for (size_t i = 0; i < target.agents.size(); i++)
+    CKPT_CHECK(connect_to(target.agent_pids[i], target.agents[i]));
+  return {};
+}
+
+Result<> Agents::connect_to(pid_t process, const std::string &socket) {
+  CKPT_TRY(AgentClient client, AgentClient::connect(process, socket));
+  CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
+  CKPT_TRY(StagingSlots staging, StagingSlots::create());
+  all_.push_back(std::make_unique<Agent>(
+      Agent{process, std::move(client), std::move(welcome), std::move(staging), {}, {}, {}, {}, 0}));
   return {};
 }
 
@@ -53,6 +50,15 @@ std::vector<std::string> Agents::remarks() {
     for (const std::string &r : a->client.remarks().value_or(std::vector<std::string>{}))
       all.push_back(fmt::format("process {}: {}", a->host_pid, r));
   return all;
+}
+
+std::vector<std::string> Agents::devices() {
+  std::set<std::string> all;
+  for (const auto &a : all_) {
+    std::vector<std::string> names = a->client.devices().value_or(std::vector<std::string>{});
+    all.insert(names.begin(), names.end());
+  }
+  return {all.begin(), all.end()};
 }
 
 std::set<pid_t> Agents::with_callbacks() {

@@ -27,9 +27,11 @@ class Agents {
   Agents(Cancel &cancel) : cancel_(cancel) {}
 
   Result<> connect(const Target &target);
+  Result<> connect_to(pid_t process, const std::string &socket);
   void preflight(Reasons &reasons);
   // Remarks of all agents on their processes' use of devices.
   std::vector<std::string> remarks();
+  std::vector<std::string> devices();  // the names of those that the processes use
   // The processes with callbacks that run before the dump.
   std::set<pid_t> with_callbacks();
   // Host memory for contents, while the program still runs; at most `bytes` bytes in each agent.

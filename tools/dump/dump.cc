@@ -279,6 +279,7 @@ Result<> Dump::record_stopped_program() {
   manifest_["participants"] = agents_.describe_requirements();
   CKPT_TRY(std::vector<OuterPipe> pipes, find_outer_pipes(target_, table, agents_.outcome_pipes()));
   manifest_["pipes"] = describe_pipes(pipes);
+  manifest_["fifos"] = describe_fifos(target_, table);
   return save_unread(pipes, *image_);
 }
 
@@ -399,11 +400,6 @@ void Dump::start_again() {
   stopped_ = agents_missed_ = must_close_ = false;
   may_close_.clear();
   report_ = {};
-}
-
-u64 Dump::bytes_done() const {
-  storage::ImageWriter *image = live_image_;
-  return image ? image->stats().raw_bytes : 0;
 }
 
 }  // namespace ckpt::tools

@@ -52,6 +52,16 @@ struct DumpOptions {
   bool refuse_as_root = false;       // what only ckpt-restore --as-root could restore
 };
 
+// What ckpt-dump --check has found (dry_run.cc).
+struct DryRun {
+  pid_t pid = 0;
+  size_t processes = 0;
+  std::string program;
+  Reasons reasons;  // why a dump would be refused; empty: it would begin
+  std::vector<std::string> remarks;
+  nlohmann::json needs;  // what a restore needs of the machine
+};
+
 struct DumpReport {
   std::string image;
   pid_t pid = 0;
@@ -78,9 +88,14 @@ class Dump {
       : options_(std::move(options)), cancel_(cancel), agents_(cancel) {}
   // A failure leaves the program running as before, unless the image is complete already.
   Result<DumpReport> run();
+  // Looks for everything that would make run() fail, and changes nothing.
+  Result<DryRun> dry_run();
 
   // For a progress display in another thread.
-  u64 bytes_done() const;
+  u64 bytes_done() const {
+    storage::ImageWriter *image = live_image_;
+    return image ? image->stats().raw_bytes : 0;
+  }
   u64 bytes_expected() const { return expected_; }
   // After a failure: the image is complete, but the program has lost its devices.
   bool devices_lost() const { return devices_lost_; }
@@ -91,7 +106,12 @@ class Dump {
   Result<> finish();
   Result<> resolve();
   Result<> preflight();
+  Reasons refusals();
   Closables find_closables() const;
+  void ask_agents(Reasons &reasons);
+  Result<DryRun> look();
+  Result<> refusals_of_agents(Reasons &reasons);
+  nlohmann::json describe_running();
   Result<> check_closed() const;
   Result<> open_image();
   void read_ahead();

@@ -22,10 +22,9 @@ Result<> refuse_if(const Reasons &reasons) {
 
 }  // namespace
 
-Result<> Dump::preflight() {
+// All that can be seen from outside of the program's processes.
+Reasons Dump::refusals() {
   Reasons reasons;
-  check_main_threads(target_, reasons);
-  CKPT_CHECK(refuse_if(reasons));
   rights_ = rights_to_dump(target_, reasons);
   if (std::string why = why_as_root(rights_, ownership_of(target_));
       options_.refuse_as_root && !why.empty())
@@ -42,15 +41,28 @@ Result<> Dump::preflight() {
   check_unsupported(target_, reasons);  // waits for children that share memory (vfork)
   check_drivers(target_, reasons);
   check_thread_state(target_, reasons);
+  return reasons;
+}
+
+void Dump::ask_agents(Reasons &reasons) {
+  agents_.preflight(reasons);
+  report_.remarks = agents_.remarks();
+  may_close_ = agents_.with_callbacks();
+}
+
+Result<> Dump::preflight() {
+  Reasons reasons;
+  check_main_threads(target_, reasons);
+  CKPT_CHECK(refuse_if(reasons));
+  reasons = refusals();
   Closables closables = find_closables();
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
     Result<> connected = agents_.connect(target_);
     agents_missed_ = !connected;
     CKPT_CHECK(connected);
-    agents_.preflight(reasons);
-    report_.remarks = agents_.remarks();
-    if (reasons.empty()) may_close_ = agents_.with_callbacks();
+    ask_agents(reasons);
+    if (!reasons.empty()) may_close_.clear();
   }
   for (Closable &c : closables)
     if (!may_close_.contains(c.pid)) reasons.push_back(std::move(c.why));

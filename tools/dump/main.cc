@@ -16,6 +16,7 @@
 #include "tools/criu/criu_by_helper.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/dump_all.h"
+#include "tools/dump/dry_run.h"
 #include "tools/dump/job_checkpoint.h"
 #include "tools/dump/job_member.h"
 #include "tools/dump/progress.h"
@@ -35,7 +36,7 @@ struct Options {
   DumpOptions dump;
   SuspendOptions suspend;
   u64 prepare_mib = protocol::kAheadBytes >> 20;
-  bool suspend_program = false, json = false, quiet = false, verbose = false;
+  bool check = false, suspend_program = false, json = false, quiet = false, verbose = false;
   std::string key_file;
   bool shared_key = false;
   std::optional<int> pid;
@@ -166,6 +167,18 @@ int run_dump(const Options &o) {
   return 0;
 }
 
+int run_check(const Options &o) {
+  Cancel cancel;
+  Dump dump(o.dump, cancel);
+  Result<DryRun> r = dump.dry_run();
+  if (!r) return fail_run(r.error(), cancel, o);
+  if (o.json)
+    print("{}\n", json_text(as_json(*r)));
+  else if (!o.quiet)
+    print_dry_run(*r);
+  return r->reasons.empty() ? 0 : fail_with_code(kFailed, refusal_of(*r));
+}
+
 // For the job's coordinator, which gets the report.
 int run_job_member(Options &o) {
   Cancel cancel;
@@ -255,8 +268,8 @@ Result<std::optional<storage::Key>> key_of(const Options &o) {
 
 Result<> check_all(const Options &o) {
   const DumpOptions &d = o.dump;
-  if (o.pid || o.suspend_program || !d.parent.empty() || d.keep)
-    return fail_with_hint("--all cannot be combined with a PID, --suspend, --parent or --keep",
+  if (o.pid || o.check || o.suspend_program || !d.parent.empty() || d.keep)
+    return fail_with_hint("--all cannot be combined with a PID, --check, --suspend, --parent or --keep",
                           "leave these out");
   if (d.image.empty() || d.image == storage::kPipeImage)
     return fail_with_hint("--all needs a folder for the images", "name it with --output");
@@ -267,11 +280,11 @@ Result<> check_all(const Options &o) {
 Result<> check_job(const Options &o) {
   const DumpOptions &d = o.dump;
   if (o.job.connection) return {};  // by a keeper
-  if (o.pid || o.all || o.suspend_program || !d.image.empty() || !d.parent.empty() || d.overwrite ||
+  if (o.pid || o.all || o.check || o.suspend_program || !d.image.empty() || !d.parent.empty() || d.overwrite ||
       !o.key_file.empty())
     return fail_with_hint(
-        "--job cannot be combined with a PID, --all, --suspend, --output, --parent, --overwrite or "
-        "--key-file",
+        "--job cannot be combined with a PID, --all, --check, --suspend, --output, --parent, "
+        "--overwrite or --key-file",
         "leave these out: the job's folder names the programs and receives their images");
   return {};
 }
@@ -289,6 +302,9 @@ Result<> check(Options &o) {
       (!d.image.empty() || d.leave_running || !d.parent.empty() || !o.key_file.empty()))
     return fail_with_hint("--suspend writes no image",
                           "leave out --output, --leave-running, --parent and --key-file");
+  if (o.check && o.suspend_program)
+    return fail_with_hint("--check cannot be combined with --suspend",
+                          "leave out --suspend: --check says whether a dump is possible");
   if (d.image == storage::kPipeImage && ::isatty(STDOUT_FILENO))
     return fail_with_hint("-o - writes the image to standard output, which is a terminal",
                           "redirect it: ckpt-dump -o - PID | …");
@@ -309,6 +325,7 @@ Result<int> run(Options &o) {
   o.suspend.rounds_ahead = o.dump.rounds_ahead;
   o.suspend.prepare_bytes = o.dump.prepare_bytes = o.prepare_mib << 20;
   if (o.job.connection) return run_job_member(o);
+  if (o.check) return run_check(o);
   return o.suspend_program ? run_suspend(o) : run_dump(o);
 }
 
@@ -352,6 +369,9 @@ void add_options(CommandLine &line, Options &o) {
       .range(0, 100);
   line.option("--timeout=SECONDS", d.timeout_seconds, "seconds to wait for running kernels")
       .range(1, 86400);
+  line.flag("--check", o.check,
+            "write no image: report every reason why the dump would be refused, and what a restore "
+            "would need");
   Option suspend =
       line.flag("--suspend", o.suspend_program,
                 "write no image: make the program release its devices until it is resumed");

@@ -33,7 +33,28 @@ Result<bool> other_end_is_open(const OuterPipe &p) {
 struct Ends {
   bool read = false, write = false;
   OuterPipe pipe;
+  std::string path;  // of a FIFO
+
+  bool one_sided() const { return read != write; }
 };
+
+// The pipes or FIFOs of the program by inode, each with the descriptor that names it: the first one
+// of the root, if that has it open.
+std::map<u64, Ends> ends_of(const Target &target, const DescriptorTable &table,
+                            Descriptor::Kind kind) {
+  std::map<u64, Ends> all;
+  for (const Process &p : target.processes)
+    for (const Descriptor &d : table.at(p.pid)) {
+      if (d.kind != kind || d.deleted) continue;
+      Ends &e = all[d.inode];
+      e.read |= d.readable();
+      e.write |= d.writable();
+      e.path = d.target;
+      if (e.pipe.fd < 0 || (p.pid == target.root && e.pipe.holder == p.pid && d.fd < e.pipe.fd))
+        e.pipe = {d.inode, d.readable(), d.fd, p.pid, d.fd};
+    }
+  return all;
+}
 
 // As CRIU does (criu/pipes.c): tee(2) copies the bytes without consuming them.
 Result<Bytes> peek_unread(const OuterPipe &pipe) {
@@ -62,19 +83,9 @@ DescriptorTable read_descriptors(const Target &target) {
 
 Result<std::vector<OuterPipe>> find_outer_pipes(const Target &target, const DescriptorTable &table,
                                                 const std::set<u64> &own) {
-  std::map<u64, Ends> all;
-  for (const Process &p : target.processes)
-    for (const Descriptor &d : table.at(p.pid)) {
-      if (d.kind != Descriptor::Kind::Pipe || own.contains(d.inode)) continue;
-      Ends &e = all[d.inode];
-      e.read |= d.readable();
-      e.write |= d.writable();
-      if (e.pipe.fd < 0 || (p.pid == target.root && e.pipe.holder == p.pid && d.fd < e.pipe.fd))
-        e.pipe = {d.inode, d.readable(), d.fd, p.pid, d.fd};
-    }
   std::vector<OuterPipe> outer;
-  for (const auto &[inode, e] : all) {
-    if (e.read == e.write) continue;
+  for (const auto &[inode, e] : ends_of(target, table, Descriptor::Kind::Pipe)) {
+    if (!e.one_sided() || own.contains(inode)) continue;
     CKPT_TRY(bool open, other_end_is_open(e.pipe));
     if (open) outer.push_back(e.pipe);
   }
@@ -82,6 +93,15 @@ Result<std::vector<OuterPipe>> find_outer_pipes(const Target &target, const Desc
   std::set<u64> in_flight = pipes_in_flight(table);
   std::erase_if(outer, [&](const OuterPipe &p) { return in_flight.contains(p.inode); });
   return outer;
+}
+
+nlohmann::json describe_fifos(const Target &target, const DescriptorTable &table) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto &[inode, e] : ends_of(target, table, Descriptor::Kind::Fifo))
+    if (e.one_sided() && other_end_is_open(e.pipe).value_or(false))
+      list.push_back(
+          {{"path", e.path}, {"fd", e.pipe.fd}, {"program_reads", e.pipe.program_reads}});
+  return list;
 }
 
 Result<> save_unread(const std::vector<OuterPipe> &pipes, storage::ImageWriter &image) {

@@ -35,6 +35,9 @@ DescriptorTable read_descriptors(const Target &target);
 // restores as they are, and those in `own`, the agents' outcome pipes.
 Result<std::vector<OuterPipe>> find_outer_pipes(const Target &target, const DescriptorTable &table,
                                                 const std::set<u64> &own);
+// FIFOs of which the program has one end open, and another program the other one: the manifest's
+// "fifos". CRIU opens them by their names.
+nlohmann::json describe_fifos(const Target &target, const DescriptorTable &table);
 // The bytes that the program has not read yet. They stay in the pipes; the program must be stopped.
 Result<> save_unread(const std::vector<OuterPipe> &pipes, storage::ImageWriter &image);
 

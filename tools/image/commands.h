@@ -24,7 +24,7 @@ Result<> flatten(const storage::ImageReader &image, const std::string &to, bool 
 Result<> prune(const std::string &image, size_t keep, bool json, const storage::Key *key);
 
 // Prints what the images in `folder` hold, and whether they are complete. Returns 1 if one is
-// damaged.
+// damaged or, with `every_byte`, cannot be restored.
 Result<int> list(const std::string &folder, bool as_json_array, bool every_byte,
                  const storage::Key *key);
 

@@ -54,9 +54,9 @@ Result<int> list(const std::string &folder, bool as_json_array, bool every_byte,
            images_in(folder, key, every_byte ? Thoroughness::EveryByte : Thoroughness::Index));
   json array = json::array();
   Table table({"IMAGE", "CREATED", "SIZE", "STORED", "DEVICES", "PARENT", "PROGRAM", "STATE"});
-  bool damaged = false;
+  bool lost = false;
   for (const SavedImage &image : images) {
-    damaged |= image.state == SavedImage::State::Damaged;
+    lost |= image.state == SavedImage::State::Damaged || image.state == SavedImage::State::Unusable;
     array.push_back(as_json(image));
     add_row(table, image);
   }
@@ -66,7 +66,7 @@ Result<int> list(const std::string &folder, bool as_json_array, bool every_byte,
     print("there is no image in {}\n", printable(folder));
   else
     print_text(table.text());
-  return damaged ? 1 : 0;
+  return lost ? 1 : 0;
 }
 
 }  // namespace ckpt::tools

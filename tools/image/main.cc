@@ -113,7 +113,7 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   show.option("--extract=STREAM", o.stream, "write the bytes of this stream to standard output");
 
   CommandLine verify =
-      line.command("verify", "read and check every byte; exit code 0: undamaged, 1: damaged");
+      line.command("verify", "read and check every byte; exit code 0: undamaged, 1: damaged, or it cannot be restored");
   verify.flag("-q,--quiet", o.quiet, "show no progress, and print only damage");
 
   CommandLine diff =
@@ -130,9 +130,11 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   prune.option("--keep=N", o.keep, "how many images to keep").required().range(1, 1000000);
 
   CommandLine list =
-      line.command("list", "list the images in a folder; exit code 1: one is damaged");
+      line.command("list", "list the images in a folder; exit code 1: one is damaged or cannot be restored");
   list.option("FOLDER", o.image, "the folder with the images").default_is("the current folder");
-  list.flag("--verify", o.every_byte, "check every stored byte, not only that each file is whole");
+  list.flag("--verify", o.every_byte,
+            "check every stored byte, and whether a restore could succeed, not only that each file "
+            "is whole");
   list.option("--key-file=FILE", o.key_file, "the file with the key of encrypted images");
   list.flag("--shared-key", o.shared_key, "accept a key file that other users can read");
 

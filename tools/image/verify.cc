@@ -2,7 +2,6 @@
 #include <chrono>
 
 #include "common/base/print.h"
-#include "tools/criu/streamer.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
 #include "tools/json_text.h"
@@ -21,17 +20,6 @@ json report_json(const storage::ImageReader &image,
           {"damaged_chunks", report.damaged_chunks},
           {"damages", report.damages},
           {"reasons", reasons}};
-}
-
-// Every byte is as it was written, but no restore could succeed. An image without CRIU's files is
-// no program's: others may use the format.
-Reasons reasons_of(const storage::ImageReader &image) {
-  Reasons reasons;
-  if (!image.find(std::string(kCriuStreams) + "pstree.img")) return reasons;
-  Result<ImageManifest> manifest = ImageManifest::parse(image.manifest());
-  if (!manifest) return {manifest.error().text()};
-  check_image({*manifest, CriuFiles::of(image), ""}, reasons);
-  return reasons;
 }
 
 void print_report(const storage::ImageReader &image,
@@ -59,7 +47,7 @@ int verify(const storage::ImageReader &image, bool quiet, bool as_json) {
       image.verify(storage::ImageReader::Depth::Full,
                    [&](u64 done, u64 total) { progress.update(done, total); });
   progress.finish();
-  Reasons reasons = report.ok() ? reasons_of(image) : Reasons();
+  Reasons reasons = report.ok() ? reasons_against(image) : Reasons();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (as_json)
     print_text(json_text(report_json(image, report, reasons), 2) + "\n");

@@ -4,7 +4,7 @@
 // are right: to cut it to its recorded size, or to go on at its end. Other files are destroyed by a
 // cut: a database has also changed in the part that remains, and another program may have written
 // what is cut off. So --truncate-files leaves these alone; --truncate-file cuts the file that it
-// names.
+// names, and keeps a copy.
 #pragma once
 
 #include <set>

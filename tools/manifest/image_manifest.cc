@@ -172,6 +172,10 @@ ImageManifest parse_or_throw(const json &j) {
     return ImageManifest::Pipe{p.at("inode").get<u64>(), p.at("fd").get<int>(),
                                p.at("program_reads").get<bool>()};
   });
+  m.fifos = each<ImageManifest::Fifo>(j.value("fifos", json::array()), [](const json &f) {
+    return ImageManifest::Fifo{f.at("path").get<std::string>(), f.at("fd").get<int>(),
+                               f.at("program_reads").get<bool>()};
+  });
   for (const json &s : j.value("sockets", json::array())) {
     std::optional<Endpoint> local = endpoint_of(s.at("local")), remote;
     if (s.contains("remote")) remote = endpoint_of(s.at("remote"));

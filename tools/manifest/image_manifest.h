@@ -97,6 +97,12 @@ struct ImageManifest {
     bool program_reads;
   };
 
+  struct Fifo {  // with a name, whose other end another program had open
+    std::string path;
+    int fd;
+    bool program_reads;
+  };
+
   struct Socket {
     bool udp;
     bool v6;
@@ -120,6 +126,7 @@ struct ImageManifest {
   std::vector<StoredFile> kept_files;
   std::vector<StoredName> kept_fifos;
   std::vector<Pipe> pipes;
+  std::vector<Fifo> fifos;
   std::vector<Socket> sockets;    // of IP that have a port; none in images of ckpt 0.1
   u64 file_size_limit = ~u64{0};  // the smallest RLIMIT_FSIZE of all processes
   std::vector<Link> links;        // to unlinked files (link_remaps.h)

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 
+#include "tools/criu/streamer.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -102,9 +104,9 @@ void check_addresses(const RestorableImage &image, Reasons &reasons) {
         bytes += std::min(m.end - m.begin, kMostPrivateBytes + 1);
     if (bytes > kMostPrivateBytes)
       reasons.push_back(fmt::format(
-          "process {} has reserved {} TiB of private memory, of which CRIU can restore {}: let it "
+          "process {} has reserved more private memory than CRIU can restore ({} TiB): let it "
           "reserve less",
-          pid, bytes >> 40, kMostPrivateBytes >> 40));
+          pid, kMostPrivateBytes >> 40));
   }
 }
 
@@ -160,41 +162,54 @@ void check_links_of_program(const RestorableImage &image, Reasons &reasons) {
 }
 
 constexpr std::array kRules{
-    RestoreRule{"processes", false, check_processes},
-    RestoreRule{"threads", false, check_threads},
-    RestoreRule{"standard streams", false, check_streams},
-    RestoreRule{"memory", false, check_memory},
-    RestoreRule{"addresses", false, check_addresses},
-    RestoreRule{"descriptors", false, check_open_files},
-    RestoreRule{"open files", true, check_files_of_program},
-    RestoreRule{"mapped files", true, check_mappings_of_program},
-    RestoreRule{"modes of files", true, check_modes},
-    RestoreRule{"names of unlinked files", true, check_links_of_program},
+    RestoreRule{"processes", false, true, check_processes},
+    RestoreRule{"threads", false, true, check_threads},
+    RestoreRule{"standard streams", false, true, check_streams},
+    RestoreRule{"memory", false, true, check_memory},
+    RestoreRule{"addresses", false, false, check_addresses},
+    RestoreRule{"descriptors", false, true, check_open_files},
+    RestoreRule{"open files", true, false, check_files_of_program},
+    RestoreRule{"mapped files", true, false, check_mappings_of_program},
+    RestoreRule{"modes of files", true, true, check_modes},
+    RestoreRule{"names of unlinked files", true, true, check_links_of_program},
 };
 
-void check(const RestorableImage &image, bool with_machine, Reasons &reasons) {
-  for (const RestoreRule &rule : kRules) {
-    if (rule.needs_machine && !with_machine) continue;
-    Reasons found;
-    rule.check(image, found);
-    // A damaged image could name millions.
-    if (!rule.needs_machine && found.size() > kMostReasons) {
-      found[kMostReasons] =
-          fmt::format("… and {} more ({})", found.size() - kMostReasons, rule.what);
-      found.resize(kMostReasons + 1);
-    }
-    std::ranges::move(found, std::back_inserter(reasons));
+void check_one(const RestoreRule &rule, const RestorableImage &image, Reasons &reasons) {
+  Reasons found;
+  rule.check(image, found);
+  // A damaged image could name millions.
+  if (!rule.needs_machine && found.size() > kMostReasons) {
+    found[kMostReasons] = fmt::format("… and {} more ({})", found.size() - kMostReasons, rule.what);
+    found.resize(kMostReasons + 1);
   }
+  std::ranges::move(found, std::back_inserter(reasons));
 }
 
 }  // namespace
 
 std::span<const RestoreRule> restore_rules() { return kRules; }
 
-void check_image(const RestorableImage &image, Reasons &reasons) { check(image, false, reasons); }
+void check_image(const RestorableImage &image, Reasons &reasons) {
+  for (const RestoreRule &rule : kRules)
+    if (!rule.needs_machine) check_one(rule, image, reasons);
+}
 
 void check_image_and_machine(const RestorableImage &image, Reasons &reasons) {
-  check(image, true, reasons);
+  for (const RestoreRule &rule : kRules) check_one(rule, image, reasons);
+}
+
+void check_running_program(const RestorableImage &image, Reasons &reasons) {
+  for (const RestoreRule &rule : kRules)
+    if (!rule.needs_image) check_one(rule, image, reasons);
+}
+
+Reasons reasons_against(const storage::ImageReader &image) {
+  Reasons reasons;
+  if (!image.find(std::string(kCriuStreams) + "pstree.img")) return reasons;
+  Result<ImageManifest> manifest = ImageManifest::parse(image.manifest());
+  if (!manifest) return {manifest.error().text()};
+  check_image({*manifest, CriuFiles::of(image), ""}, reasons);
+  return reasons;
 }
 
 Result<> check_restorable(const nlohmann::json &manifest, const CriuFiles &criu,

@@ -4,6 +4,7 @@
 // reading: the manifest, CRIU's files, and the files of the machine. No trial is needed.
 //
 //   ckpt-dump           all rules, while the program is stopped, before it is ended
+//   ckpt-dump --check   those that a running program shows
 //   ckpt-restore        all rules, before anything is started
 //   ckpt-image verify   those that need only the image
 //
@@ -26,12 +27,19 @@ struct RestorableImage {
 struct RestoreRule {
   const char *what;    // as LIMITS.md and the tests name it
   bool needs_machine;  // looks at files of this machine
+  bool needs_image;    // a running program does not show it
   void (*check)(const RestorableImage &image, Reasons &reasons);
 };
 std::span<const RestoreRule> restore_rules();
 
 void check_image(const RestorableImage &image, Reasons &reasons);  // without the machine
 void check_image_and_machine(const RestorableImage &image, Reasons &reasons);  // all rules
+// Before there is an image: of CRIU's files only the mappings are known.
+void check_running_program(const RestorableImage &image, Reasons &reasons);
+
+// Of an image whose bytes are as they were written. One without CRIU's files is no program's: others
+// may use the format.
+Reasons reasons_against(const storage::ImageReader &image);
 
 // All rules, for a dump: a program must not be ended if its image could not be restored. The
 // program must be stopped, because it changes its files.

@@ -12,6 +12,7 @@
 #include "common/base/json_fields.h"
 #include "storage/io/partial_folder.h"
 #include "storage/read/image_reader.h"
+#include "tools/manifest/restorable.h"
 #include "tools/session/end_mark.h"
 
 namespace ckpt::tools {
@@ -66,6 +67,16 @@ void describe(const ImageReader &reader, SavedImage &image) {
   image.root_pid = json_value(m, "root_pid", pid_t{0});
 }
 
+void judge(const ImageReader &reader, SavedImage &image) {
+  if (Result<> sound = reader.verify(ImageReader::Depth::Stored).result(); !sound) {
+    image.state = SavedImage::State::Damaged;
+    image.why = sound.error().what;
+  } else if (Reasons reasons = reasons_against(reader); !reasons.empty()) {
+    image.state = SavedImage::State::Unusable;
+    image.why = reasons.front();
+  }
+}
+
 SavedImage read_image(const std::string &path, const storage::Key *key, Thoroughness thoroughness) {
   SavedImage image{.path = path};
   auto reader = ImageReader::open(path, {.key = key});
@@ -76,12 +87,8 @@ SavedImage read_image(const std::string &path, const storage::Key *key, Thorough
     return image;
   }
   describe(**reader, image);
-  if (thoroughness == Thoroughness::EveryByte)
-    if (Result<> sound = (*reader)->verify(ImageReader::Depth::Stored).result(); !sound) {
-      image.state = SavedImage::State::Damaged;
-      image.why = sound.error().what;
-      return image;
-    }
+  if (thoroughness == Thoroughness::EveryByte) judge(**reader, image);
+  if (image.state != SavedImage::State::Complete) return image;
   if (is_marked_ended(path)) image.state = SavedImage::State::Ended;
   return image;
 }
@@ -93,6 +100,7 @@ const char *state_name(SavedImage::State state) {
     case SavedImage::State::Complete: return "complete";
     case SavedImage::State::Damaged: return "damaged";
     case SavedImage::State::Locked: return "locked";
+    case SavedImage::State::Unusable: return "cannot be restored";
     case SavedImage::State::Incomplete: return "incomplete";
     case SavedImage::State::Ended: return "ended";
   }

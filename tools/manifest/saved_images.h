@@ -21,12 +21,13 @@ struct SavedImage {
     Complete,
     Damaged,     // it cannot be read, or a byte of it is wrong
     Locked,      // encrypted, and there is no key or another one
+    Unusable,    // undamaged, but no restore could succeed (restorable.h)
     Incomplete,  // of a dump that was killed or is under way
     Ended        // complete, but the program has ended by itself since
   };
   std::string path;
   State state = State::Complete;
-  std::string why;      // if it is damaged or locked
+  std::string why;      // if it is damaged, locked or unusable
   std::string program;  // the command line
   std::string created;  // "2026-11-22T15:03:34Z"
   std::vector<std::string> devices;
@@ -50,7 +51,7 @@ const char *state_name(SavedImage::State state);
 
 enum class Thoroughness {
   Index,     // the index is whole, and the chunks of the image and its parents have their sizes
-  EveryByte  // also the checksums of all stored bytes
+  EveryByte  // also the checksums of all stored bytes, and whether a restore could succeed
 };
 // In the order of their names. Partial folders come with the others.
 Result<std::vector<SavedImage>> images_in(const std::string &folder, const storage::Key *key,

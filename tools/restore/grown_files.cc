@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/restore/grown_files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <map>
 
+#include "common/base/log.h"
+#include "common/base/new_file.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/file_writers.h"
@@ -39,6 +42,32 @@ Result<> refuse_other_writers(const std::vector<Cut> &cuts, const GrownFiles &gr
   return {};
 }
 
+// What --truncate-file cuts may be of value as it is now. By a description of its own, because the
+// program's has the position at which the program goes on.
+Result<> keep_copy(const Cut &c) {
+  UniqueFd in(
+      ::open(fmt::format("/proc/self/fd/{}", c.file.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!in) return fail_errno("cannot read {} to keep a copy of it", c.path);
+  Result<std::string> copy = copy_to_unique_file(in.get(), c.path + ".ckpt-", ".before-cut");
+  if (!copy)
+    return fail_with_hint(
+        fmt::format("{} is not truncated, because no copy of it can be kept: {}", c.path,
+                    copy.error().what),
+        "make room in its folder, or use --append-files");
+  log::warn("{} is truncated; a copy of it is {}", c.path, *copy);
+  return {};
+}
+
+Result<> cut(const std::vector<Cut> &cuts, const GrownFiles &grown) {
+  std::set<std::string> copied;
+  for (const Cut &c : cuts)
+    if (grown.cut.contains(c.path) && copied.insert(c.path).second) CKPT_CHECK(keep_copy(c));
+  for (const Cut &c : cuts)
+    if (::ftruncate(c.file.get(), static_cast<off_t>(c.size)) != 0)
+      return fail_errno("cannot truncate {}", c.path);
+  return {};
+}
+
 }  // namespace
 
 Result<> truncate_grown_files(pid_t root, const ImageManifest &m, const GrownFiles &grown) {
@@ -56,10 +85,7 @@ Result<> truncate_grown_files(pid_t root, const ImageManifest &m, const GrownFil
       if (!cuts.back().file) return fail_errno("cannot truncate {}", d.target);
     }
   CKPT_CHECK(refuse_other_writers(cuts, grown, tree));
-  for (const Cut &c : cuts)
-    if (::ftruncate(c.file.get(), static_cast<off_t>(c.size)) != 0)
-      return fail_errno("cannot truncate {}", c.path);
-  return {};
+  return cut(cuts, grown);
 }
 
 }  // namespace ckpt::tools

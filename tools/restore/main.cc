@@ -298,7 +298,7 @@ void add_options(CommandLine &line, Options &o) {
             "truncate files that have grown since the dump to their recorded size, but no "
             "databases and no files that other programs have open for writing");
   line.option("--truncate-file=FILE", o.truncate_file,
-              "truncate this file, or these, separated by commas, whatever they are");
+              "truncate this file, or these, separated by commas, whatever they are; a copy is kept");
   line.flag("--append-files", o.append_files,
             "continue at the end of files that have grown since the dump");
   line.option("--json-report=FILE", r.json_report,

@@ -69,6 +69,13 @@ void find_devices(RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) 
     plan.no_devices_because = against.front();
 }
 
+// Last, because the programs at the other ends notice it.
+void take_fifos(RestorePlan &plan, Reasons &reasons) {
+  if (!reasons.empty()) return;
+  AsUser as(plan.rights.for_files());
+  plan.fifos->take(plan.manifest, reasons);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
@@ -116,6 +123,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   check_kept_files(plan.manifest, reasons);
   check_sockets(plan.manifest, reasons);
   if (!as_user) find_devices(plan, o, reasons);
+  take_fifos(plan, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
   return plan;
 }

@@ -12,6 +12,7 @@
 #include "tools/manifest/image_manifest.h"
 #include "tools/net/connection_lock.h"
 #include "tools/restore/checks.h"
+#include "tools/restore/fifos.h"
 #include "tools/session/periodic.h"
 
 namespace ckpt::tools {
@@ -46,6 +47,7 @@ struct RestorePlan {
   DeviceMaps maps;
   Criu criu;
   CriuRights rights;
+  std::unique_ptr<Fifos> fifos = std::make_unique<Fifos>();
 };
 
 // The image alone, unless its index is damaged.

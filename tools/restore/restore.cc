@@ -295,6 +295,7 @@ Result<> Restore::hand_to_keeper() {
   if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());
   CKPT_CHECK(let_continue(stem_.events.get()));
   streams_->handed_over();
+  plan_.fifos->release();
   agents_.handed_over();
   bool own_session = new_namespace_ || streams_->own_terminal() || session_is_outside();
   keeper_.post([this, own_session] {

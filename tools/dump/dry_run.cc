@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/dry_run.h"
+
+#include <algorithm>
+
+#include "common/base/print.h"
+#include "common/base/printable.h"
+#include "tools/dump/describe_program.h"
+#include "tools/dump/image_path.h"
+#include "tools/dump/unsupported.h"
+#include "tools/manifest/restorable.h"
+
+namespace ckpt::tools {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kLooks = 5;  // a program that starts processes changes while it is looked at
+constexpr size_t kMaxLineBytes = 2000;
+
+// The agent of a stopped process would not answer.
+bool is_awake(pid_t pid) {
+  Result<Process> p = read_process(pid);
+  return p && p->state != 'T' && p->state != 't';
+}
+
+// The program may write these files while they are compared.
+void allow_changes(json &manifest) {
+  for (json &f : manifest["files"])
+    if (f.value("writable", false)) f["append"] = true;
+  for (json &f : manifest["mapped_files"])
+    if (f.value("shared", false)) f.erase("mtime_ns");
+}
+
+CriuFiles mappings_as_criu_saves_them(const Target &target) {
+  CriuFiles files;
+  files.complete = false;
+  for (const Process &p : target.processes)
+    for (const ProcMapping &m : mappings_of(p.pid))
+      if (m.permissions.ends_with('p') && !m.path.starts_with("/dev/"))
+        files.processes[p.ns_pid()].mappings.push_back({m.begin, m.end, 0, true});
+  return files;
+}
+
+json paths_of(const json &files) {
+  json paths = json::array();
+  for (const json &f : files) paths.push_back(f.at("path"));
+  return paths;
+}
+
+json ports_of(const json &sockets) {
+  std::set<std::string> ports;
+  for (const json &s : sockets) {
+    std::string address = s.at("local").at("address");
+    ports.insert(fmt::format("{} {} port {}", s.at("protocol").get<std::string>(), address,
+                             s.at("local").at("port").get<int>()));
+  }
+  return ports;
+}
+
+json needs_of(const Target &target, const json &manifest, const std::vector<std::string> &devices) {
+  json pids = json::array();
+  u64 bytes = 0;
+  for (const Process &p : target.processes) {
+    pids.push_back(p.ns_pid());
+    bytes += p.resident_bytes;
+  }
+  return {{"pids", pids},
+          {"memory_bytes", bytes},
+          {"files", paths_of(manifest["files"])},
+          {"mapped_files", paths_of(manifest["mapped_files"])},
+          {"ports", ports_of(manifest["sockets"])},
+          {"devices", devices},
+          {"terminal", manifest["streams"]["terminal"]},
+          {"criu_version", manifest["criu_version"]}};
+}
+
+std::string joined(const json &list) {
+  std::string all;
+  for (const json &item : list) all += (all.empty() ? "" : ", ") + item.get<std::string>();
+  return all;
+}
+
+std::string text_of_needs(const json &needs) {
+  std::string text = fmt::format(
+      "{:.1f} MiB of memory; {} open and {} mapped files as they are now",
+      static_cast<double>(needs.at("memory_bytes").get<u64>()) / (1 << 20),
+      needs.at("files").size(), needs.at("mapped_files").size());
+  if (!needs.at("ports").empty()) text += "; " + joined(needs.at("ports"));
+  if (!needs.at("devices").empty()) text += "; devices like " + joined(needs.at("devices"));
+  return text;
+}
+
+}  // namespace
+
+// What describes a stopped program in the image describes this one as it is now.
+json Dump::describe_running() {
+  DescriptorTable table = read_descriptors(target_);
+  json m = describe_program(target_, criu_);
+  m["processes"] = describe_processes(target_, stopped_before_);
+  m["streams"] = describe_streams(target_, table);
+  m["files"] = describe_files(target_, table, hashes_);
+  m["mapped_files"] = describe_mapped_files(target_, table, hashes_, false);
+  m["sockets"] = Connections::read(target_).describe();
+  m["agents"] = m["participants"] = m["pipes"] = json::array();
+  return m;
+}
+
+Result<> Dump::refusals_of_agents(Reasons &reasons) {
+  if (!is_awake(target_.keeper)) return {};
+  for (size_t i = 0; i < target_.agents.size(); i++) {
+    if (!is_awake(target_.agent_pids[i])) continue;
+    Result<> connected = agents_.connect_to(target_.agent_pids[i], target_.agents[i]);
+    if (!connected && has_changed(target_)) return connected;
+    if (!connected) reasons.push_back(connected.error().text());
+  }
+  ask_agents(reasons);
+  return {};
+}
+
+Result<DryRun> Dump::look() {
+  CKPT_CHECK(resolve());
+  bool waited = false;
+  CKPT_CHECK(marker_.wait_for_turn(target_.keeper, target_.session_socket, cancel_, waited));
+  if (waited) CKPT_CHECK(resolve());
+  DryRun r{.pid = target_.root,
+           .processes = target_.processes.size(),
+           .program = target_.processes.front().command,
+           .reasons = {},
+           .remarks = {},
+           .needs = json::object()};
+  check_main_threads(target_, r.reasons);
+  if (!r.reasons.empty()) return r;
+  r.reasons = refusals();
+  Closables closables = find_closables();
+  CKPT_CHECK(refusals_of_agents(r.reasons));
+  for (const Closable &c : closables)
+    if (may_close_.contains(c.pid))
+      r.remarks.push_back("refused unless a callback of the program closes it: " + c.why);
+    else
+      r.reasons.push_back(c.why);
+  std::ranges::move(report_.remarks, std::back_inserter(r.remarks));
+  json manifest = describe_running();
+  r.needs = needs_of(target_, manifest, agents_.devices());
+  allow_changes(manifest);
+  CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest));
+  CriuFiles mappings = mappings_as_criu_saves_them(target_);
+  check_running_program({m, mappings, target_.files}, r.reasons);
+  return r;
+}
+
+Result<DryRun> Dump::dry_run() {
+  for (int attempt = 1;; attempt++) {
+    Result<DryRun> r = guarded([this] { return look(); });
+    CKPT_CHECK(cancel_.check());
+    if (r || attempt == kLooks || target_.root == 0 || !has_changed(target_)) return r;
+    start_again();
+  }
+}
+
+json as_json(const DryRun &r) {
+  return {{"pid", r.pid},
+          {"program", r.program},
+          {"processes", r.processes},
+          {"possible", r.reasons.empty()},
+          {"reasons", r.reasons},
+          {"remarks", r.remarks},
+          {"needs", r.needs}};
+}
+
+void print_dry_run(const DryRun &r) {
+  print("program  {} ({}), {} process{}; it was not touched\n", r.pid, printable(r.program),
+        r.processes, r.processes == 1 ? "" : "es");
+  print("dump     {}\n", r.reasons.empty() ? "possible now" : "would be refused");
+  if (!r.needs.empty())
+    print("restore  needs {}\n", printable(text_of_needs(r.needs), kMaxLineBytes));
+  for (const std::string &remark : r.remarks)
+    print("remark   {}\n", printable(remark, kMaxLineBytes));
+}
+
+Error refusal_of(const DryRun &r) {
+  return {fmt::format("the program cannot be checkpointed now:{}", as_list(r.reasons)),
+          "the program was not touched and keeps running"};
+}
+
+}  // namespace ckpt::tools
