@@ -28,8 +28,8 @@ Result<> Agents::connect_to(pid_t process, const std::string &socket) {
   CKPT_TRY(AgentClient client, AgentClient::connect(process, socket));
   CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
   CKPT_TRY(StagingSlots staging, StagingSlots::create());
-  all_.push_back(std::make_unique<Agent>(
-      Agent{process, std::move(client), std::move(welcome), std::move(staging), {}, {}, {}, {}, 0}));
+  all_.push_back(std::make_unique<Agent>(Agent{
+      process, std::move(client), std::move(welcome), std::move(staging), {}, {}, {}, {}, 0}));
   return {};
 }
 
