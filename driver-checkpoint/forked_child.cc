@@ -10,11 +10,13 @@
 #include <charconv>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string_view>
 
 #include "common/base/driver_files.h"
 #include "common/base/file_text.h"
+#include "common/base/log.h"
 #include "common/base/proc_maps.h"
 
 namespace ckpt::cuda {
@@ -60,7 +62,8 @@ class ProcLink {
     return *this;
   }
   ProcLink &append(u64 number, int base) {
-    char *end = std::to_chars(path_.data() + length_, path_.data() + path_.size(), number, base).ptr;
+    char *end =
+        std::to_chars(path_.data() + length_, path_.data() + path_.size(), number, base).ptr;
     length_ = static_cast<size_t>(end - path_.data());
     return *this;
   }
@@ -155,13 +158,19 @@ OpensDevices::~OpensDevices() {
     if (std::ranges::find(before_, fd) == before_.end()) files().of_cuda.insert(fd);
 }
 
+// Without memory for the notes, the child is as the driver leaves it, and a dump is refused.
 void note_before_fork(bool (*has_contents)(u64 begin, u64 end)) {
   DriverFiles &all = files();
   std::lock_guard lock(all.mutex);
   all.mappings.clear();
-  all.descriptors = device_descriptors();
-  if (read_mappings(all.mappings, has_contents))
-    std::erase_if(all.descriptors, [&](int fd) { return !all.of_cuda.contains(fd); });
+  all.descriptors.clear();
+  try {
+    all.descriptors = device_descriptors();
+    if (read_mappings(all.mappings, has_contents))
+      std::erase_if(all.descriptors, [&](int fd) { return !all.of_cuda.contains(fd); });
+  } catch (const std::bad_alloc &) {
+    log::warn("there is no memory to note the CUDA driver's mappings for a forked child");
+  }
 }
 
 // Descriptors first: copies need two.

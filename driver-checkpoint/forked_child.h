@@ -27,7 +27,7 @@
 // Children of vfork(), posix_spawn() and clone(CLONE_VM) share the parent's memory and run no
 // handlers. Those of _Fork() and clone() without CLONE_VM run none either, and are refused.
 //
-// Cost. A fork reads /proc/self/maps and the target of each descriptor: about 1 ms for 1,000
+// Cost. A fork reads /proc/self/maps and the target of each descriptor: 1 to 2 ms for 1,000
 // mappings. Page-locked memory is copied in the child where it is a device's mapping.
 //
 // Source. signal-safety(7); pthread_atfork(3); proc_pid_map_files(5).

@@ -16,9 +16,9 @@ bool strict();
 
 UniqueFd open_device_file(u64 bytes);
 
-// NVML's descriptor of its devices; -1: it has none open. The driver's Checkpoint closes it, too, and
-// Restore opens it again: programs with NVML open were dumped with driver 580.159.04. Shared by both
-// libraries as g_driver_away is (away.h).
+// NVML's descriptor of its devices; -1: it has none open. The driver's Checkpoint closes it, too,
+// and Restore opens it again: programs with NVML open were dumped with driver 580.159.04. Shared by
+// both libraries as g_driver_away is (away.h).
 [[gnu::visibility("default")]] inline std::atomic<int> g_nvml_file{-1};
 
 void open_nvml_file();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Children of a program with CUDA. Each prints what it has of the device, waits while the file
-// "pause" exists, and checks that page-locked memory is as it was at the fork, that no entry reaches
-// the driver, and that exit() works.
+// "pause" exists, and checks that page-locked memory is as it was at the fork, that no entry
+// reaches the driver, and that exit() works.
 //
 //   forked fork|grandchild|_Fork|clone|spawn   makes such a child
 //   forked later                               makes one when the file "fork" is there
-//   forked nvml-before|nvml-inside|nvml-closed     NVML is open in the parent; in the child; was closed there
-//   forked nvml                                uses NVML alone
+//   forked nvml-before|nvml-inside|nvml-closed     NVML is open in the parent; in the child; was
+//   closed there forked nvml                                uses NVML alone
 #include <dlfcn.h>
 #include <signal.h>
 #include <spawn.h>
@@ -38,7 +38,8 @@ struct Entry {
   void *linked, *asked;
 };
 static std::vector<Entry> entries = {
-#define CU_ENTRY(name, version, symbol, per_thread) {#symbol, #name, version, per_thread, nullptr, nullptr},
+#define CU_ENTRY(name, version, symbol, per_thread) \
+  {#symbol, #name, version, per_thread, nullptr, nullptr},
 #include "common/api/cuda_entries.api"
 #undef CU_ENTRY
 };
@@ -53,18 +54,23 @@ static void find_entries() {
 }
 
 static bool refuses(void *entry) {
-  using Any = CUresult (*)(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *);
+  using Any = CUresult (*)(void *, void *, void *, void *, void *, void *, void *, void *, void *,
+                           void *, void *);
   void *n = nullptr;
-  return entry == nullptr || reinterpret_cast<Any>(entry)(n, n, n, n, n, n, n, n, n, n, n) == CUDA_ERROR_NOT_INITIALIZED;
+  return entry == nullptr || reinterpret_cast<Any>(entry)(n, n, n, n, n, n, n, n, n, n, n) ==
+                                 CUDA_ERROR_NOT_INITIALIZED;
 }
 
 // The three that need no device do not.
 static void check_entries() {
   size_t asked = 0;
   for (const Entry &e : entries) {
-    if (std::strstr(e.symbol, "cuGetError") == e.symbol || std::strcmp(e.symbol, "cuDriverGetVersion") == 0) continue;
+    if (std::strstr(e.symbol, "cuGetError") == e.symbol ||
+        std::strcmp(e.symbol, "cuDriverGetVersion") == 0)
+      continue;
     CHECK(e.linked != nullptr);
-    if (!refuses(e.linked) || !refuses(e.asked)) std::fprintf(stderr, "%s reaches the driver\n", e.symbol), std::exit(1);
+    if (!refuses(e.linked) || !refuses(e.asked))
+      std::fprintf(stderr, "%s reaches the driver\n", e.symbol), std::exit(1);
     asked += e.asked != nullptr;
   }
   CHECK(asked > 400);
@@ -127,8 +133,10 @@ static std::string mode;
 
 static pid_t spawned() {
   pid_t pid = 0;
-  char *arguments[] = {const_cast<char *>("sh"), const_cast<char *>("-c"),
-                       const_cast<char *>("echo 'child: spawned'; while [ -e pause ]; do sleep 0.01; done; exit 7"), nullptr};
+  char *arguments[] = {
+      const_cast<char *>("sh"), const_cast<char *>("-c"),
+      const_cast<char *>("echo 'child: spawned'; while [ -e pause ]; do sleep 0.01; done; exit 7"),
+      nullptr};
   CHECK(posix_spawnp(&pid, "sh", nullptr, nullptr, arguments, environ) == 0);
   return pid;
 }
@@ -136,9 +144,11 @@ static pid_t spawned() {
 static pid_t forked(const char *page_locked) {
   if (mode == "spawn") return spawned();
   if (mode == "later") wait_while("fork", false);
-  pid_t pid = mode == "_Fork"   ? _Fork()
-              : mode == "clone" ? static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr))
-                                : fork();
+  pid_t pid =
+      mode == "_Fork" ? _Fork()
+      : mode == "clone"
+          ? static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr))
+          : fork();
   if (pid == 0 && mode == "grandchild") parent_of_child(page_locked);
   if (pid == 0) child(page_locked);
   return pid;

@@ -102,7 +102,8 @@ TEST_CASE("page-locked memory that cannot be read is zero") {
   note_before_fork(has_host_memory);
   REQUIRE(::ftruncate(file.get(), kFileBytes / 2) == 0);
   CHECK(in_child([&] {
-    return std::all_of(buffer.at(), buffer.at() + kFileBytes / 4, [](char b) { return b == 'x'; }) &&
+    return std::all_of(buffer.at(), buffer.at() + kFileBytes / 4,
+                       [](char b) { return b == 'x'; }) &&
            buffer.at()[kFileBytes - 1] == '\0';
   }));
   forget_host_memory(buffer.at());
@@ -113,8 +114,8 @@ TEST_CASE("what has taken the place of a device since stays in a forked child") 
   Mapped mapped(file);
   note_before_fork(has_host_memory);
   REQUIRE(::dup2(other.get(), file.get()) == file.get());
-  REQUIRE(::mmap(mapped.at(), kFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, other.get(),
-                 0) == mapped.at());
+  REQUIRE(::mmap(mapped.at(), kFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                 other.get(), 0) == mapped.at());
   std::fill_n(mapped.at(), kFileBytes, 'o');
   CHECK(in_child([&] { return mapped.all('o') && is_open(file.get()); }));
 }
