@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "common/base/log.h"
@@ -15,6 +16,11 @@ namespace {
 bool is_fifo(const std::string &path) {
   struct stat st {};
   return ::stat(path.c_str(), &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+// A restore makes it again.
+bool is_kept(const ImageManifest &m, const std::string &path) {
+  return std::ranges::any_of(m.kept_fifos, [&](const auto &kept) { return kept.path == path; });
 }
 
 // tee(2) consumes nothing: it returns 0 where there is neither a byte nor a writer.
@@ -29,6 +35,7 @@ bool has_writer_or_bytes(int fifo) {
 
 void Fifos::take(const ImageManifest &m, Reasons &reasons) {
   for (const ImageManifest::Fifo &f : m.fifos) {
+    if (!is_fifo(f.path) && is_kept(m, f.path)) continue;
     if (!is_fifo(f.path))
       reasons.push_back(
           fmt::format("the FIFO {} is missing: create it again (mkfifo), with its {}", f.path,
