@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "common/ipc/shared_memory.h"
 #include "common/ipc/unix_socket.h"
@@ -52,6 +53,17 @@ bool open_memory(Physical &p) {
   Result<UniqueFd> fd = make_memfd(memory_file_name(p.prop.location.id).c_str(), p.bytes);
   if (fd) p.fd = std::move(*fd);
   return bool(fd);
+}
+
+// New memory holds what was there before. With zeros, no test would notice that contents were not
+// loaded.
+bool leave_dirt(const Physical &p) {
+  static const bool kDirty = std::getenv("CKPT_SOFTCUDA_DIRTY") != nullptr;
+  if (!kDirty) return true;
+  const Bytes dirt(kGranuleBytes, std::byte{0xa5});
+  for (size_t at = 0; at < p.bytes; at += dirt.size())
+    if (!write_all_at(p.fd.get(), dirt, static_cast<off_t>(at))) return false;
+  return true;
 }
 
 CUresult check_prop(const CUmemAllocationProp *prop) {
@@ -183,7 +195,7 @@ SOFTCUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t byte
   p->bytes = bytes;
   p->prop = *prop;
   REQUIRE(process().budget->take(device_of(*p), bytes), CUDA_ERROR_OUT_OF_MEMORY);
-  if (!open_memory(*p)) {
+  if (!open_memory(*p) || !leave_dirt(*p)) {
     process().budget->give(device_of(*p), bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

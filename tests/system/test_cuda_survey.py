@@ -24,6 +24,10 @@ READ = (MIB << 20) - ZEROS
 
 
 class Chunks(Cuda):
+    def __init__(self, ckpt, make):  # noqa: F811
+        super().__init__(ckpt, make)
+        ckpt.env["CKPT_SOFTCUDA_DIRTY"] = "1"  # so that zeros that are not loaded are noticed
+
     def started(self, mib=MIB):
         job = self.start(mib, source="chunks.cu")
         job.wait_text("ready")
