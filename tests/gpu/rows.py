@@ -57,6 +57,8 @@ PROBES = [("start", "the driver and its devices"),
           ("pinned-file", "page-locked memory file"),
           ("times", "seconds of the driver's own calls")]
 
+ALONE = ("cold", "out-of-memory", "pinned-file", "times")
+
 WAYS = [("dump", "dump, kill, restore"), ("suspend", "suspend, resume")]
 
 
@@ -108,7 +110,7 @@ def all_rows(folder, software=None, cuda=0):
 def driver_rows(pack):
     """The probe has no code for one driver only, and one binary serves all."""
     probe = pack.programs("580") / "probe"
-    rows = [Row(f"driver: {text}", [probe, question], needs=[probe], alone=question in ("out-of-memory", "times"))
+    rows = [Row(f"driver: {text}", [probe, question], needs=[probe], alone=question in ALONE)
             for question, text in PROBES]
     rows.append(Row("driver: restore with a map of all GPUs, one visible", [probe, "map-full"],
                     {"CUDA_VISIBLE_DEVICES": "0"}, needs=[probe]))

@@ -50,10 +50,10 @@ def test_a_child_of_the_bare_driver_keeps_its_mappings_and_descriptors(cuda):  #
     assert "child: 6 mappings, 2 descriptors" in r.stdout and "PASSED" in r.stdout, r.stdout + r.stderr
 
 
-@pytest.mark.parametrize("mode", ["fork", "grandchild", "spawn", "nvml-closed"])
+@pytest.mark.parametrize("mode", ["fork", "grandchild", "spawn", "nvml-parent", "nvml-closed"])
 def test_children_are_dumped_and_restored(cuda, mode):  # noqa: F811
     job = start(cuda, mode)
-    has = "spawned" if mode == "spawn" else "0 mappings, 0 descriptors"
+    has = "spawned" if mode in ("spawn", "nvml-parent") else "0 mappings, 0 descriptors"
     assert job.lines == ["ready", f"child: {has}"], job.text
     assert "PASSED" in restored(cuda, job)
 

@@ -6,8 +6,11 @@
 //
 //   forked fork|grandchild|_Fork|clone|spawn   makes such a child
 //   forked later                               makes one when the file "fork" is there
-//   forked nvml-before|nvml-inside|nvml-closed     NVML is open in the parent; in the child; was
-//   closed there forked nvml                                uses NVML alone
+//   forked nvml-before                         NVML is open in the parent at the fork
+//   forked nvml-parent                         the same, with a child of posix_spawn()
+//   forked nvml-inside|nvml-closed             NVML is open in the child; was closed there
+//   forked kept                                calls no entry in the child
+//   forked nvml                                uses NVML alone
 #include <dlfcn.h>
 #include <signal.h>
 #include <spawn.h>
@@ -142,7 +145,7 @@ static pid_t spawned() {
 }
 
 static pid_t forked(const char *page_locked) {
-  if (mode == "spawn") return spawned();
+  if (mode == "spawn" || mode == "nvml-parent") return spawned();
   if (mode == "later") wait_while("fork", false);
   pid_t pid =
       mode == "_Fork" ? _Fork()
@@ -166,7 +169,7 @@ static void only_nvml() {
 int main(int, char **argv) {
   mode = argv[1];
   if (mode == "nvml") return only_nvml(), 0;
-  if (mode == "nvml-before") CHECK(nvml("nvmlInit_v2") == 0);
+  if (mode == "nvml-before" || mode == "nvml-parent") CHECK(nvml("nvmlInit_v2") == 0);
   CUcontext context;
   OK(cuInit(0));
   OK(cuDevicePrimaryCtxRetain(&context, 0));
