@@ -202,7 +202,7 @@ _ckpt_restore() {
     --copy-ahead) _ckpt_words '0 1 3' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --truncate-file --append-files --key-file --shared-key --trust-image --as-root --resume --copy-ahead --all --job --member --checkpoint --wait --json-report --version --help'
+        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --truncate-file --append-files --ignore-processor --key-file --shared-key --trust-image --as-root --resume --copy-ahead --all --job --member --checkpoint --wait --json-report --version --help'
       else
         _ckpt_images
       fi

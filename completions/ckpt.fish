@@ -92,6 +92,7 @@ complete -c ckpt-restore -l output -r -F -d 'with --detach: the file for output 
 complete -c ckpt-restore -l truncate-files -d 'truncate files that have grown since the dump to their recorded size, but no databases and no files that other programs have open for writing'
 complete -c ckpt-restore -l truncate-file -r -F -d 'truncate this file, or these, separated by commas, whatever they are; a copy is kept'
 complete -c ckpt-restore -l append-files -d 'continue at the end of files that have grown since the dump'
+complete -c ckpt-restore -l ignore-processor -d 'restore on a processor that lacks instructions which the program may use'
 complete -c ckpt-restore -l json-report -r -F -d 'write what was restored, and how long it took, to this file'
 complete -c ckpt-restore -l job -x -a '(__fish_complete_directories)' -d 'the folder of a job of several programs, which are checkpointed as one; %j in it is the batch job\'s number'
 complete -c ckpt-restore -l member -x -d 'with --job: this program\'s name in the job; %t in it is the task\'s number'

@@ -105,6 +105,7 @@ _ckpt-restore() {
     '--truncate-files[truncate files that have grown since the dump to their recorded size, but no databases and no files that other programs have open for writing]' \
     '--truncate-file=[truncate this file, or these, separated by commas, whatever they are; a copy is kept]:FILE:_files' \
     '--append-files[continue at the end of files that have grown since the dump]' \
+    '--ignore-processor[restore on a processor that lacks instructions which the program may use]' \
     '--json-report=[write what was restored, and how long it took, to this file]:FILE:_files' \
     '--job=[the folder of a job of several programs, which are checkpointed as one; %j in it is the batch job'\''s number]:FOLDER:_directories' \
     '--member=[with --job\: this program'\''s name in the job; %t in it is the task'\''s number]:NAME: ' \

@@ -14,7 +14,6 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "ckpt_config.h"
 #include "common/base/bytes.h"
 #include "common/base/log.h"
 #include "common/base/print.h"
@@ -22,6 +21,7 @@
 #include "tools/help_text.h"
 #include "tools/suggestion.h"
 #include "tools/usage_error.h"
+#include "tools/version.h"
 
 namespace ckpt::tools {
 
@@ -148,12 +148,19 @@ CommandLine::CommandLine(const char *tool, const std::string &description)
     : owned_(std::make_unique<CLI::App>(description, tool)), app_(owned_.get()) {
   log::set_name(tool);
   app_->set_help_flag("-h,--help", "print this help and exit");
-  app_->set_version_flag("--version", CKPT_VERSION, "print the version and exit");
+  app_->set_version_flag(
+      "--version",
+      [this, tool] { return version_text(tool) + (more_version_ ? "\n" + more_version_() : ""); },
+      "print the version and exit");
 }
 
 CommandLine::CommandLine(CLI::App *command) : app_(command) {}
 CommandLine::CommandLine(CommandLine &&) noexcept = default;
 CommandLine::~CommandLine() = default;
+
+void CommandLine::version_also(std::function<std::string()> more) {
+  more_version_ = std::move(more);
+}
 
 void CommandLine::followed_by(const std::string &usage) { usage_ = usage; }
 
@@ -222,7 +229,7 @@ std::optional<int> CommandLine::parse(int argc, const char *const *argv) {
     print_text(help());
     return 0;
   } catch (const CLI::CallForVersion &e) {
-    print("{}\n", e.what());
+    print_text(std::string(e.what()) + "\n");
     return 0;
   } catch (const CLI::ParseError &e) {
     return fail_with_code(kWrongUsage, usage_error(*app_, e, argc, argv));

@@ -66,6 +66,8 @@ class CommandLine {
   CommandLine(CommandLine &&) noexcept;
   ~CommandLine();
 
+  // A further line of --version.
+  void version_also(std::function<std::string()> more);
   // What follows the options and arguments in the line of usage: "[--] PROGRAM".
   void followed_by(const std::string &usage);
 
@@ -98,6 +100,7 @@ class CommandLine {
   std::unique_ptr<CLI::App> owned_;  // null for a command, which belongs to its tool
   CLI::App *app_;
   std::string usage_;
+  std::function<std::string()> more_version_;
 };
 
 // "512M", "2G" or a number of bytes; nothing if `text` is none of these.

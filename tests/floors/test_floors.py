@@ -11,7 +11,7 @@ from repo import ROOT, tracked
 CPP = {".h", ".c", ".cc", ".cpp", ".api", ".inc"}
 
 # Headers that meson writes into the build folder.
-GENERATED = {"ckpt_config.h"}
+GENERATED = {"ckpt_config.h", "ckpt_commit.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 

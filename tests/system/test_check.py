@@ -101,3 +101,23 @@ def test_options_that_do_not_fit(ckpt):
         assert r.returncode == 125 and "--check" in r.stderr, r.stderr
     r = check(ckpt, os.getpid(), "--json")
     assert r.returncode == 1 and json.loads(r.stdout)["error"]["what"]
+
+
+# PR_SET_NO_NEW_PRIVS; and whether the kernel has Landlock (LANDLOCK_CREATE_RULESET_VERSION).
+GIVES_UP = """
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+print(libc.syscall(444, None, 0, 1) > 0, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_program_that_may_use_landlock_is_remarked_on(ckpt):
+    job = ckpt.run("/usr/bin/python3", "-c", GIVES_UP)
+    job.wait_lines(1)
+    for remarks in (report(ckpt, job.pid)[1]["remarks"], ckpt.dump(job.pid, "one", "--leave-running")["remarks"]):
+        assert any("Landlock" in remark for remark in remarks) == (job.lines[0] == "True"), remarks
+    other = ckpt.run("sh", "-c", LOOP)
+    other.wait_lines(1)
+    assert report(ckpt, other.pid)[1]["remarks"] == []

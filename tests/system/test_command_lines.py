@@ -113,3 +113,19 @@ def test_quiet_prints_nothing_and_nothing_but_a_terminal_gets_progress():
     loud, quiet = run(*verify, GOLDEN), run(*verify, "--quiet", GOLDEN)
     assert "undamaged" in loud.stdout and loud.stderr == ""
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_version_says_what_was_built_and_which_images_it_writes(tool):
+    first, commit, images, *more = run(BUILD / "tools" / tool, "--version").stdout.splitlines()
+    assert re.fullmatch(rf"{tool} \d+\.\d+\.\d+", first) and re.fullmatch(r"commit (unknown|[0-9a-f]{10,})", commit)
+    assert re.fullmatch(r"images of version \d+; older ones can be read", images)
+    assert bool(more) == (tool in ("ckpt-dump", "ckpt-restore")) and all("CRIU" in line for line in more)
+
+
+def test_helper_and_software_device_know_the_short_help():
+    for tool in (BUILD / "helper" / "ckpt-helper", BUILD / "softcuda" / "softcuda-run"):
+        if tool.exists():
+            short = run(tool, "-h")
+            assert short.returncode == 0 and short.stdout == run(tool, "--help").stdout
+            assert re.fullmatch(r"\d+\.\d+\.\d+\n", run(tool, "--version").stdout)

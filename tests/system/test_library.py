@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -161,3 +162,13 @@ def test_an_agent_does_not_wait_for_a_dump_that_was_killed(ckpt, stay):
         for pid in [program, *tree_of(program)]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def test_the_library_can_be_loaded_by_its_name(ckpt):
+    """By a program that does not depend on it, such as a module of Python."""
+    script = "import ctypes; f = ctypes.CDLL('libckpt.so.1').ckpt_version; f.restype = ctypes.c_char_p; print(f().decode())"
+    version = subprocess.run([ckpt.tool("ckpt-run"), "--version"], capture_output=True, text=True).stdout.split()[1]
+    job = ckpt.run("/usr/bin/python3", "-c", script)
+    assert job.wait() == 0 and job.lines == [version], job.error_text
+    job = ckpt.run("/usr/bin/python3", "-c", script, env={"LD_LIBRARY_PATH": "/nowhere"})
+    assert job.wait() == 0 and job.lines == [version], job.error_text

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+import crafted
 from conftest import BUILD, ROOT
 
 STEPS = 100000
@@ -93,17 +94,21 @@ def test_images_are_listed(ckpt):
         f.seek(5000)
         f.write(bytes([byte[0] ^ 1]))
     (ckpt.folder / "three.partial-a1B2c3").mkdir()
+    # Every byte is as it was written, but the description of the program lacks a part.
+    crafted.write(ckpt.folder / "lacking", {"program": "/bin/true"}, streams=[crafted.stream("criu/pstree.img", 0, [])])
 
     def states(*options):
         listed = json.loads(run(ckpt, "ckpt-image", "list", "--json", *options, code=1))
         return {pathlib.Path(i["image"]).name: i["state"] for i in listed}, listed
 
     found, listed = states()
-    assert found == {"one": "complete", "two": "complete", "torn": "damaged", "flipped": "complete",
+    assert found == {"one": "complete", "two": "complete", "torn": "damaged", "flipped": "complete", "lacking": "complete",
                      "three.partial-a1B2c3": "incomplete"}
     two = next(i for i in listed if i["image"].endswith("two"))
     assert two["parent"] == "one" and two["generation"] == 1 and "counter" in two["program"] and two["bytes"] > 0
-    assert states("--verify")[0]["flipped"] == "damaged"
+    found, listed = states("--verify")
+    assert found["flipped"] == "damaged" and found["one"] == "complete" and found["lacking"] == "cannot be restored"
+    assert "manifest is damaged" in next(i["why"] for i in listed if i["image"].endswith("lacking"))
     text = run(ckpt, "ckpt-image", "list", code=1)
     assert text.splitlines()[0].split()[:2] == ["IMAGE", "CREATED"] and "damaged: " in text
     assert "there is no image" in run(ckpt, "ckpt-image", "list", ckpt.runtime)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckpt-restore: what it checks before it starts anything, and how the restored program behaves."""
+import fcntl
 import json
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +12,7 @@ import termios
 
 import pytest
 
-from conftest import wait_for
+from conftest import image_manifest, wait_for
 
 
 def dumped(ckpt, *command, lines=3, **streams):
@@ -428,3 +431,47 @@ def test_a_program_that_has_both_ends_of_a_fifo_needs_no_other(ckpt):
     ckpt.finish()
     copy = ckpt.restore("one")
     assert copy.wait() == 0 and copy.lines[-1] == "text", copy.text
+
+
+def test_a_processor_that_lacks_instructions_is_refused(ckpt):
+    """/proc/cpuinfo of another machine, in a mount namespace of the restore."""
+    dumped(ckpt, "sh", "-c", "while :; do echo line; sleep 0.02; done")
+    flags = image_manifest(ckpt.folder / "one")["manifest"]["processor"]["features"]
+    assert "sse2" in flags and "vme" not in flags
+    info = re.sub(r"\bsse2\b", "", pathlib.Path("/proc/cpuinfo").read_text())
+    (ckpt.folder / "cpuinfo").write_text(info)
+
+    def there(*options):
+        script = f"mount --bind {ckpt.folder}/cpuinfo /proc/cpuinfo && exec {ckpt.tool('ckpt-restore')} {' '.join(options)} one"
+        return subprocess.Popen(["unshare", "--mount", "sh", "-c", script], cwd=ckpt.folder, env=ckpt.env, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    refused = there()
+    error = refused.communicate(timeout=60)[1]
+    assert refused.returncode == 1 and "lacks instructions that the program may use (sse2)" in error, error
+    assert "--ignore-processor" in error and "nothing was started" in error, error
+    copy = there("--ignore-processor")
+    assert copy.stdout.readline() == "line\n", copy.stderr.read()
+    copy.terminate()
+    copy.communicate(timeout=60)
+
+
+def test_a_lock_that_another_program_holds_is_named(ckpt):
+    (ckpt.folder / "lock").touch()
+    dumped(ckpt, "sh", "-c", "exec 9<lock; flock 9; while :; do echo line; sleep 0.02; done")
+    with open(ckpt.folder / "lock") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        copy = ckpt.restore("one")
+        wait_for(lambda: "waits for the program's lock" in copy.error_text, "the warning")
+        assert f"on the file {ckpt.folder}/lock, which process {os.getpid()} holds" in copy.error_text, copy.error_text
+    copy.wait_lines(3)
+
+
+def test_appending_beside_the_original_is_warned_of(ckpt):
+    with open(ckpt.folder / "log", "w") as log:
+        job = ckpt.run("sh", "-c", "while :; do echo line; sleep 0.02; done", stdout=log)
+    wait_for(lambda: (ckpt.folder / "log").stat().st_size > 20, "lines")
+    ckpt.dump(job.pid, "one", "--leave-running")
+    copy = ckpt.restore("one", "--append-files")
+    wait_for(lambda: "still runs" in copy.error_text, "the warning")
+    assert f"(PID {job.program()}): both write to the same files" in copy.error_text, copy.error_text

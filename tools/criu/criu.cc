@@ -124,6 +124,12 @@ Result<Criu> find_criu() {
   return c;
 }
 
+std::string criu_found() {
+  Result<Criu> criu = find_criu();
+  return criu ? fmt::format("CRIU {} ({})", criu->version, criu->path)
+              : "no CRIU: " + criu.error().what;
+}
+
 bool errors_only(u64 file_size_limit) {
   constexpr u64 kLargestLog = 1u << 30;
   return file_size_limit < kLargestLog;

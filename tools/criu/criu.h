@@ -51,6 +51,9 @@ struct Criu {
 // one that dumps TCP and UDP sockets on kernel 6.18 (checkpoint-restore/criu commit 4b7398595).
 Result<Criu> find_criu();
 
+// "CRIU 4.2.1 (/usr/sbin/criu)", or why there is none.
+std::string criu_found();
+
 // Whether CRIU logs errors only: the program may write files of this size at most.
 bool errors_only(u64 file_size_limit);
 

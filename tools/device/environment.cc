@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/device/environment.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
+#include "common/base/installation.h"
 #include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "tools/device/apis.h"
@@ -49,11 +52,28 @@ Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvir
   return {};
 }
 
+std::string agent_library() {
+  constexpr const char *kName = "libckpt.so.1";
+  return first_existing(
+      {own_folder().parent_path() / "libckpt" / kName, installed_libdir() / kName});
+}
+
 }  // namespace
 
 void ProgramEnvironment::put_in_front(const std::string &name, const std::string &value) {
   set.emplace_back(name, prepended(name, value));
   front.emplace_back(name, value);
+}
+
+void ProgramEnvironment::put_behind(const std::string &name, const std::string &value) {
+  auto present = std::ranges::find(set, name, &std::pair<std::string, std::string>::first);
+  const char *inherited = std::getenv(name.c_str());
+  std::string others = present != set.end() ? present->second : inherited ? inherited : "";
+  std::string all = others.empty() ? value : others + ":" + value;
+  if (present != set.end())
+    present->second = all;
+  else
+    set.emplace_back(name, all);
 }
 
 Result<ProgramEnvironment> program_environment(const DeviceChoice &choice) {
@@ -66,6 +86,9 @@ Result<ProgramEnvironment> program_environment(const DeviceChoice &choice) {
     }
     if (api.removed_variable) e.without.emplace_back(api.removed_variable);
   }
+  // For programs that look for the C API at run time: dlopen("libckpt.so.1").
+  if (std::string library = agent_library(); !library.empty())
+    e.put_behind("LD_LIBRARY_PATH", std::filesystem::path(library).parent_path());
   return e;
 }
 

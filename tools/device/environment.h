@@ -22,6 +22,8 @@ struct ProgramEnvironment {
 
   // Puts `value` in front of a list of paths.
   void put_in_front(const std::string &name, const std::string &value);
+  // Behind all others.
+  void put_behind(const std::string &name, const std::string &value);
 };
 
 Result<ProgramEnvironment> program_environment(const DeviceChoice &choice);

@@ -15,6 +15,7 @@
 #include "tools/manifest/file_checks.h"
 #include "tools/proc/affinity.h"
 #include "tools/proc/file_writers.h"
+#include "tools/proc/processor.h"
 #include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
@@ -96,6 +97,7 @@ json describe_program(const Target &target, const Criu &criu) {
           {"protocol", protocol::kVersion},
           {"criu_version", criu.version},
           {"host", describe_host()},
+          {"processor", {{"features", processor_features()}}},
           {"root_pid", target.processes.front().ns_pid()},
           {"session_dir", session_folder_of(target.root, target.keeper, target.session_socket)}};
 }

@@ -82,10 +82,10 @@ std::string joined(const json &list) {
 }
 
 std::string text_of_needs(const json &needs) {
-  std::string text = fmt::format(
-      "{:.1f} MiB of memory; {} open and {} mapped files as they are now",
-      static_cast<double>(needs.at("memory_bytes").get<u64>()) / (1 << 20),
-      needs.at("files").size(), needs.at("mapped_files").size());
+  std::string text =
+      fmt::format("{:.1f} MiB of memory; {} open and {} mapped files as they are now",
+                  static_cast<double>(needs.at("memory_bytes").get<u64>()) / (1 << 20),
+                  needs.at("files").size(), needs.at("mapped_files").size());
   if (!needs.at("ports").empty()) text += "; " + joined(needs.at("ports"));
   if (!needs.at("devices").empty()) text += "; devices like " + joined(needs.at("devices"));
   return text;
@@ -139,6 +139,7 @@ Result<DryRun> Dump::look() {
       r.remarks.push_back("refused unless a callback of the program closes it: " + c.why);
     else
       r.reasons.push_back(c.why);
+  remark_landlock(target_, report_.remarks);
   std::ranges::move(report_.remarks, std::back_inserter(r.remarks));
   json manifest = describe_running();
   r.needs = needs_of(target_, manifest, agents_.devices());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-dump --check: the report of Dump::dry_run(). What only a stopped program shows, and what CRIU
-// itself refuses, is not in it.
+// ckpt-dump --check: the report of Dump::dry_run(). What only a stopped program shows, and what
+// CRIU itself refuses, is not in it.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -63,6 +63,7 @@ Result<> Dump::preflight() {
     CKPT_CHECK(connected);
     ask_agents(reasons);
     if (!reasons.empty()) may_close_.clear();
+    remark_landlock(target_, report_.remarks);
   }
   for (Closable &c : closables)
     if (!may_close_.contains(c.pid)) reasons.push_back(std::move(c.why));

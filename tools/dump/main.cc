@@ -14,9 +14,9 @@
 #include "tools/agent_link/parent_reader.h"
 #include "tools/command_line.h"
 #include "tools/criu/criu_by_helper.h"
+#include "tools/dump/dry_run.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/dump_all.h"
-#include "tools/dump/dry_run.h"
 #include "tools/dump/job_checkpoint.h"
 #include "tools/dump/job_member.h"
 #include "tools/dump/progress.h"
@@ -269,8 +269,9 @@ Result<std::optional<storage::Key>> key_of(const Options &o) {
 Result<> check_all(const Options &o) {
   const DumpOptions &d = o.dump;
   if (o.pid || o.check || o.suspend_program || !d.parent.empty() || d.keep)
-    return fail_with_hint("--all cannot be combined with a PID, --check, --suspend, --parent or --keep",
-                          "leave these out");
+    return fail_with_hint(
+        "--all cannot be combined with a PID, --check, --suspend, --parent or --keep",
+        "leave these out");
   if (d.image.empty() || d.image == storage::kPipeImage)
     return fail_with_hint("--all needs a folder for the images", "name it with --output");
   // Each dump reads the key itself. It is read here so that an error is reported only once.
@@ -280,8 +281,8 @@ Result<> check_all(const Options &o) {
 Result<> check_job(const Options &o) {
   const DumpOptions &d = o.dump;
   if (o.job.connection) return {};  // by a keeper
-  if (o.pid || o.all || o.check || o.suspend_program || !d.image.empty() || !d.parent.empty() || d.overwrite ||
-      !o.key_file.empty())
+  if (o.pid || o.all || o.check || o.suspend_program || !d.image.empty() || !d.parent.empty() ||
+      d.overwrite || !o.key_file.empty())
     return fail_with_hint(
         "--job cannot be combined with a PID, --all, --check, --suspend, --output, --parent, "
         "--overwrite or --key-file",
@@ -403,5 +404,6 @@ int main(int argc, char **argv) {
       "not reached any more; 4: another checkpoint of the job is under way; 125: the arguments are "
       "wrong.");
   add_options(line, o);
+  line.version_also(criu_found);
   return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
 }

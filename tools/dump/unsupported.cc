@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "common/base/file_text.h"
+#include "common/proc/status.h"
 #include "tools/dump/memory_files.h"
 #include "tools/proc/descriptors.h"
 
@@ -127,6 +128,22 @@ void check_socket_kinds(const Target &target, Closables &reasons) {
                                 "it first",
                                 name_of(p), d.fd, kind)});
     }
+}
+
+void remark_landlock(const Target &target, std::vector<std::string> &remarks) {
+  constexpr long kVersion = 1;  // LANDLOCK_CREATE_RULESET_VERSION
+  auto gave_up_privileges = [](pid_t pid) {
+    Result<proc::Status> s = proc::read_status(pid);
+    return s && s->no_new_privileges;
+  };
+  bool kernel_has_it = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, kVersion) > 0;
+  if (!kernel_has_it || gave_up_privileges(target.keeper)) return;
+  for (const Process &p : target.processes)
+    if (gave_up_privileges(p.pid))
+      remarks.push_back(
+          name_of(p) +
+          " has set no_new_privs, as programs do that restrict themselves by Landlock: if it has "
+          "done so, a restored copy is not restricted, because the kernel does not show the rules");
 }
 
 void check_unsupported(const Target &target, Reasons &reasons) {

@@ -23,4 +23,8 @@ bool waits_in_vfork(pid_t pid);
 // Everything else. Waits a moment for processes that cannot be stopped (vfork).
 void check_unsupported(const Target &target, Reasons &reasons);
 
+// Landlock's rules end with a restore, and nothing shows them. Remarks on processes that may have
+// restricted themselves by it.
+void remark_landlock(const Target &target, std::vector<std::string> &remarks);
+
 }  // namespace ckpt::tools

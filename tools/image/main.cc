@@ -112,8 +112,9 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   show.flag("--streams", o.streams, "list every stream");
   show.option("--extract=STREAM", o.stream, "write the bytes of this stream to standard output");
 
-  CommandLine verify =
-      line.command("verify", "read and check every byte; exit code 0: undamaged, 1: damaged, or it cannot be restored");
+  CommandLine verify = line.command(
+      "verify",
+      "read and check every byte; exit code 0: undamaged, 1: damaged, or it cannot be restored");
   verify.flag("-q,--quiet", o.quiet, "show no progress, and print only damage");
 
   CommandLine diff =
@@ -129,8 +130,8 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   CommandLine prune = line.command("prune", "remove the older images of a chain");
   prune.option("--keep=N", o.keep, "how many images to keep").required().range(1, 1000000);
 
-  CommandLine list =
-      line.command("list", "list the images in a folder; exit code 1: one is damaged or cannot be restored");
+  CommandLine list = line.command(
+      "list", "list the images in a folder; exit code 1: one is damaged or cannot be restored");
   list.option("FOLDER", o.image, "the folder with the images").default_is("the current folder");
   list.flag("--verify", o.every_byte,
             "check every stored byte, and whether a restore could succeed, not only that each file "

@@ -130,6 +130,8 @@ std::optional<Endpoint> endpoint_of(const json &j) {
 ImageManifest parse_or_throw(const json &j) {
   ImageManifest m;
   m.program = j.at("program").get<std::string>();
+  m.processor_features =
+      j.value("processor", json::object()).value("features", std::set<std::string>());
   m.cwd = j.at("cwd").get<std::string>();
   m.root_pid = j.at("root_pid").get<pid_t>();
   m.session_folder = j.at("session_dir").get<std::string>();

@@ -111,6 +111,7 @@ struct ImageManifest {
   };
 
   std::string program;
+  std::set<std::string> processor_features;  // that the program may use; empty: unknown
   std::string cwd;
   pid_t root_pid = 0;
   std::string session_folder;

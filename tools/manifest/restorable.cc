@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/ranges.h>
+
 #include "tools/criu/streamer.h"
+#include "tools/proc/processor.h"
 
 namespace ckpt::tools {
 namespace {
@@ -149,6 +152,21 @@ void check_modes(const RestorableImage &image, Reasons &reasons) {
   }
 }
 
+void check_processor(const RestorableImage &image, Reasons &reasons) {
+  constexpr size_t kMostNames = 8;
+  if (image.any_processor || image.manifest.processor_features.empty()) return;
+  const std::set<std::string> here = processor_features();
+  std::vector<std::string> missing;
+  std::ranges::set_difference(image.manifest.processor_features, here, std::back_inserter(missing));
+  if (here.empty() || missing.empty()) return;
+  size_t more = missing.size() - std::min(missing.size(), kMostNames);
+  missing.resize(missing.size() - more);
+  reasons.push_back(fmt::format(
+      "the processor here lacks instructions that the program may use ({}{}): restore it on a "
+      "machine that has them, or try it with --ignore-processor",
+      fmt::join(missing, ", "), more ? fmt::format(" and {} more", more) : ""));
+}
+
 void check_files_of_program(const RestorableImage &image, Reasons &reasons) {
   check_files(image.manifest, image.grown, reasons, image.prefix);
 }
@@ -168,6 +186,7 @@ constexpr std::array kRules{
     RestoreRule{"memory", false, true, check_memory},
     RestoreRule{"addresses", false, false, check_addresses},
     RestoreRule{"descriptors", false, true, check_open_files},
+    RestoreRule{"processor", true, false, check_processor},
     RestoreRule{"open files", true, false, check_files_of_program},
     RestoreRule{"mapped files", true, false, check_mappings_of_program},
     RestoreRule{"modes of files", true, true, check_modes},

@@ -22,6 +22,7 @@ struct RestorableImage {
   const CriuFiles &criu;
   std::string prefix;  // what the program's paths begin with here (prefix_of_files)
   GrownFiles grown = GrownFiles::Refuse;
+  bool any_processor = false;  // --ignore-processor
 };
 
 struct RestoreRule {
@@ -37,8 +38,8 @@ void check_image_and_machine(const RestorableImage &image, Reasons &reasons);  /
 // Before there is an image: of CRIU's files only the mappings are known.
 void check_running_program(const RestorableImage &image, Reasons &reasons);
 
-// Of an image whose bytes are as they were written. One without CRIU's files is no program's: others
-// may use the format.
+// Of an image whose bytes are as they were written. One without CRIU's files is no program's:
+// others may use the format.
 Reasons reasons_against(const storage::ImageReader &image);
 
 // All rules, for a dump: a program must not be ended if its image could not be restored. The

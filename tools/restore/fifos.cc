@@ -37,9 +37,8 @@ void Fifos::take(const ImageManifest &m, Reasons &reasons) {
   for (const ImageManifest::Fifo &f : m.fifos) {
     if (!is_fifo(f.path) && is_kept(m, f.path)) continue;
     if (!is_fifo(f.path))
-      reasons.push_back(
-          fmt::format("the FIFO {} is missing: create it again (mkfifo), with its {}", f.path,
-                      f.program_reads ? "writer" : "reader"));
+      reasons.push_back(fmt::format("the FIFO {} is missing: create it again (mkfifo), with its {}",
+                                    f.path, f.program_reads ? "writer" : "reader"));
     else if (f.program_reads)
       take_writer(f);
     else

@@ -45,15 +45,13 @@ Result<> refuse_other_writers(const std::vector<Cut> &cuts, const GrownFiles &gr
 // What --truncate-file cuts may be of value as it is now. By a description of its own, because the
 // program's has the position at which the program goes on.
 Result<> keep_copy(const Cut &c) {
-  UniqueFd in(
-      ::open(fmt::format("/proc/self/fd/{}", c.file.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd in(::open(fmt::format("/proc/self/fd/{}", c.file.get()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!in) return fail_errno("cannot read {} to keep a copy of it", c.path);
   Result<std::string> copy = copy_to_unique_file(in.get(), c.path + ".ckpt-", ".before-cut");
   if (!copy)
-    return fail_with_hint(
-        fmt::format("{} is not truncated, because no copy of it can be kept: {}", c.path,
-                    copy.error().what),
-        "make room in its folder, or use --append-files");
+    return fail_with_hint(fmt::format("{} is not truncated, because no copy of it can be kept: {}",
+                                      c.path, copy.error().what),
+                          "make room in its folder, or use --append-files");
   log::warn("{} is truncated; a copy of it is {}", c.path, *copy);
   return {};
 }

@@ -22,6 +22,7 @@
 #include "tools/restore/resume.h"
 #include "tools/session/batch.h"
 #include "tools/session/job_signals.h"
+#include "tools/session/programs.h"
 #include "tools/session/standard_streams.h"
 
 namespace ckpt::tools {
@@ -94,6 +95,16 @@ Result<> check_later_images(const RestorePlan &plan, const RestoreOptions &o, co
           : "run this as that user, or leave --every out and use ckpt-dump --leave-running");
 }
 
+void warn_of_original(const ImageManifest &m, const RestoreOptions &o) {
+  if (o.grown_files.choice != GrownFiles::Append) return;
+  std::optional<uid_t> user = ::geteuid();
+  if (*user == 0) user.reset();
+  for (const RunningProgram &p : running_programs(user))
+    if (p.session_folder == m.session_folder && p.root_ns_pid == m.root_pid)
+      log::warn("the program of this image still runs (PID {}): both write to the same files",
+                p.root);
+}
+
 Result<> check_job_user(const RestorePlan &plan, const RestoreOptions &o) {
   if (!o.job || plan.rights.way != CriuRights::Way::ForUser) return {};
   return fail_with_hint(fmt::format("root cannot restore a job of uid {}", plan.rights.user.uid),
@@ -112,6 +123,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   CKPT_TRY(RestorePlan plan, job ? plan_series(o, job->series()) : make_plan(o));
   CKPT_CHECK(check_later_images(plan, o, job));
   CKPT_CHECK(check_job_user(plan, o));
+  warn_of_original(plan.manifest, o);
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
                                 plan.manifest.root_pid);
@@ -178,8 +190,9 @@ Result<int> run_all(const Options &o) {
         std::pair{o.strict_limits, "--strict-limits"},
         std::pair{r.continue_without_devices, "--continue-without-devices"},
         std::pair{o.truncate_files, "--truncate-files"},
-        std::pair{o.append_files, "--append-files"}, std::pair{r.shared_key, "--shared-key"},
-        std::pair{r.trust_image, "--trust-image"}})
+        std::pair{o.append_files, "--append-files"},
+        std::pair{r.ignore_processor, "--ignore-processor"},
+        std::pair{r.shared_key, "--shared-key"}, std::pair{r.trust_image, "--trust-image"}})
     if (given) all.options.emplace_back(flag);
   if (!o.truncate_file.empty())
     all.options.insert(all.options.end(), {"--truncate-file", o.truncate_file});
@@ -297,10 +310,13 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--truncate-files", o.truncate_files,
             "truncate files that have grown since the dump to their recorded size, but no "
             "databases and no files that other programs have open for writing");
-  line.option("--truncate-file=FILE", o.truncate_file,
-              "truncate this file, or these, separated by commas, whatever they are; a copy is kept");
+  line.option(
+      "--truncate-file=FILE", o.truncate_file,
+      "truncate this file, or these, separated by commas, whatever they are; a copy is kept");
   line.flag("--append-files", o.append_files,
             "continue at the end of files that have grown since the dump");
+  line.flag("--ignore-processor", r.ignore_processor,
+            "restore on a processor that lacks instructions which the program may use");
   line.option("--json-report=FILE", r.json_report,
               "write what was restored, and how long it took, to this file");
   Option member = add_job_options(line, o.job);
@@ -332,5 +348,6 @@ int main(int argc, char **argv) {
   if (is_helper(argc, argv)) return helper::serve_starter(argv + 2);
   Options o;
   add_options(line, o);
+  line.version_also(criu_found);
   return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
 }

@@ -56,7 +56,7 @@ Result<> no_reasons(const RestoreOptions &o, const Reasons &reasons) {
 void check_program_files(const RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
   AsUser as(plan.rights.for_files());
   CriuFiles criu = CriuFiles::of(*plan.image);
-  check_image_and_machine({plan.manifest, criu, "", o.grown_files}, reasons);
+  check_image_and_machine({plan.manifest, criu, "", o.grown_files, o.ignore_processor}, reasons);
 }
 
 // With --continue-without-devices, a device that is missing is no reason against the restore.

@@ -32,6 +32,7 @@ struct RestoreOptions {
   bool detach = false;
   std::string output_file;
   GrownFiles grown_files;
+  bool ignore_processor = false;
   std::string json_report;
   PeriodicOptions periodic;
   JobRestore *job = nullptr;  // its other programs are restored at the same time

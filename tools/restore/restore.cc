@@ -26,6 +26,7 @@
 #include "tools/restore/kept_links.h"
 #include "tools/restore/kernel_state.h"
 #include "tools/restore/recorded_sockets.h"
+#include "tools/restore/waiting_locks.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -210,6 +211,7 @@ Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
                       image_edits(plan_.manifest, options_.grown_files, plan_.rights));
   CKPT_CHECK(plan_.rights.by_helper() ? start_helper_stem(folder, server)
                                       : start_own_stem(folder, new_namespace, server));
+  wait_and_name_locks(stem_.events.get(), stem_.pid, plan_.manifest);
   Result<StemEvent> ended = next_event(stem_.events.get());
   Result<> served = server.finish();
   if (!ended) return fail("the stem, in which CRIU restores the program, ended early");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/manifest/restorable.h"
+#include "tools/proc/processor.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -71,6 +72,7 @@ const Fault kFaults[] = {
     {"descriptors", [](Sound &s) { s.criu.files.erase(2); }},
     {"descriptors", [](Sound &s) { s.process().mappings[0].file = 7; }},
     {"descriptors", [](Sound &s) { s.process().executable = 7; }},
+    {"processor", [](Sound &s) { s.manifest.processor_features = {"no_such_instruction"}; }},
     {"open files",
      [](Sound &s) {
        s.manifest.files = {{"/missing", 1, false, false}};
@@ -121,6 +123,29 @@ TEST_CASE("each fault is found by its rule, and by no other") {
     }
     CHECK(!s.reasons().empty());
   }
+}
+
+TEST_CASE("a processor that lacks instructions can be tried") {
+  Machine machine;
+  Sound s;
+  s.prefix = machine.folder;
+  s.manifest.processor_features = processor_features();
+  CHECK(s.reasons().empty());
+  for (char c = 'a'; c < 'l'; c++) s.manifest.processor_features.insert(std::string("zz") + c);
+  REQUIRE(s.reasons().size() == 1);
+  CHECK(s.reasons()[0].find("zza") != std::string::npos);
+  CHECK(s.reasons()[0].find("and 3 more") != std::string::npos);
+  Reasons all;
+  check_image_and_machine({s.manifest, s.criu, s.prefix, {}, true}, all);
+  CHECK(all.empty());
+}
+
+TEST_CASE("of the names in /proc/cpuinfo, those of instructions count") {
+  using Names = std::set<std::string>;
+  CHECK(processor_features_in("processor\t: 0\nflags\t\t: fpu vme avx2 vmx avx512f constant_tsc\n"
+                              "vmx flags\t: ept\n\nprocessor\t: 1\n") == Names{"avx2", "avx512f"});
+  CHECK(processor_features_in("Features\t: fp asimd sve\n") == Names{"asimd", "fp", "sve"});
+  CHECK(processor_features_in("").empty());
 }
 
 TEST_CASE("each rule has a fault") {
