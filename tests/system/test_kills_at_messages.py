@@ -30,8 +30,8 @@ def types():
 TYPES = types()
 
 # Messages that are no requests: answers, and what a transfer consists of between a request and its answer.
-NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "Region", "SlotFull", "SlotFree",
-                "RegionSame", "ContentsFile", "ContentsAt"}
+NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "DepthIs", "Region", "SlotFull",
+                "SlotFree", "RegionSame", "ContentsFile", "ContentsAt"}
 # What the tools and programs of this version do not send.
 OF_OLDER_VERSIONS = {"ProxyFor"}
 # The same step as another one, for which there is a row, seen from its other side.
@@ -45,7 +45,7 @@ CHECKED_ELSEWHERE = {
 # Sent only where there are several processes with CUDA, or by a process of the keeper's for the agent's own question.
 NOT_KILLED_AT = {
     "Keep": "suspend_test.cc: a step that fails, or a tool that hangs up, undoes what was done",
-    "Lock": "suspend_test.cc: likewise",
+    "Lock": "suspend_test.cc and depth_test.cc: likewise",
     "GpuMemoryWanted": "test_cuda_strict.py: without an answer, the check of free memory is left out",
 }
 
@@ -56,7 +56,9 @@ TOOLS = {
     "CopyAhead": ("copy-ahead", "agent"), "Quiesce": ("dump", "agent"), "WaitsWanted": ("dump", "agent"),
     "Increment": ("dump", "agent"), "ContentsReadable": ("dump", "agent"), "Save": ("dump", "agent"),
     "Detach": ("dump", "agent"), "DumpDone": ("stop", "keeper"), "ImageWritten": ("dump", "keeper"),
-    "LossWanted": ("dump", "agent"), "FilesWanted": ("files", "keeper"), "Suspend": ("suspend", "agent"), "RequirementsWanted": ("resume", "agent"),
+    "LossWanted": ("dump", "agent"), "FilesWanted": ("files", "keeper"), "Suspend": ("suspend", "agent"),
+    "SuspendMemory": ("suspend-memory", "agent"), "DepthWanted": ("suspend-memory", "agent"), "Deepen": ("deepen", "agent"),
+    "RequirementsWanted": ("resume", "agent"),
     "DevicesChosen": ("resume", "keeper"), "DeviceMap": ("resume", "agent"), "Wake": ("resume", "agent"),
     "Attach": ("restore", "agent"), "CompileWanted": ("restore", "agent"), "Load": ("restore", "agent"),
     "LoadEnd": ("restore", "agent"), "Resume": ("restore", "agent"), "DevicesWanted": ("ps", "agent"),
@@ -92,11 +94,15 @@ class Step:
         if self.what == "resume":
             tool(self.ckpt, "ckpt-dump", pid, "--suspend").communicate(timeout=120)
             return "ckpt-restore", "--resume", "--device", self.subject.ocl.device("basic"), pid
+        if self.what == "deepen":
+            tool(self.ckpt, "ckpt-dump", pid, "--suspend=memory").communicate(timeout=120)
         dump = "ckpt-dump", pid, "-o", "image", "--leave-running"
         if self.what == "files":
             for folder in self.ckpt.runtime.glob("*/program"):
                 folder.unlink()
-        return {"ps": ("ckpt-ps",), "files": ("ckpt-ps",), "suspend": ("ckpt-dump", pid, "--suspend"), "stop": dump[:-1],
+        return {"ps": ("ckpt-ps",), "files": ("ckpt-ps",), "suspend": ("ckpt-dump", pid, "--suspend"),
+                "suspend-memory": ("ckpt-dump", pid, "--suspend=memory"), "deepen": ("ckpt-dump", pid, "--suspend"),
+                "stop": dump[:-1],
                 "copy-ahead": (*dump, "--copy-ahead=1")}.get(self.what, dump)
 
     def start(self, points, of_program):
@@ -120,7 +126,7 @@ class Step:
             assert self.job.wait() == 85
         if self.what in ("stop", "restore"):
             self.job = self.ckpt.restore("image")
-        if self.what in ("suspend", "resume"):
+        if self.what in ("suspend", "suspend-memory", "deepen", "resume"):
             tool(self.ckpt, "ckpt-restore", "--resume", self.job.pid).communicate(timeout=120)
         self.subject.go()
         assert self.subject.outcome(self.job) == "right"
@@ -130,10 +136,11 @@ class Step:
 
 def tool_rows(fast):
     for name in TOOLS:
-        yield pytest.param("ocl", name, id=name, marks=[] if name in fast else [pytest.mark.full])
+        # OpenCL has one depth: nothing is left to give back.
+        yield pytest.param("cuda" if TOOLS[name][0] in ("suspend-memory", "deepen") else "ocl", name, id=name, marks=[] if name in fast else [pytest.mark.full])
 
 
-@pytest.mark.parametrize("subject,name", tool_rows({"DumpBegin", "DumpDone", "Detach"}), indirect=["subject"])
+@pytest.mark.parametrize("subject,name", tool_rows({"DumpBegin", "DumpDone", "Detach", "Deepen"}), indirect=["subject"])
 def test_a_tool_is_killed_before_it_is_answered(subject, ckpt, name):  # noqa: F811
     step = Step(subject, ckpt, name)
     points = {"CKPT_TEST_HOLD_AT": f"send-{step.number}", "CKPT_TEST_STOP_AT": f"sent-{step.number}"}
@@ -166,7 +173,7 @@ def test_who_is_to_answer_a_tool_is_killed(subject, ckpt, name):  # noqa: F811
     assert step.what == "restore" or step.job.wait() == -signal.SIGKILL
     # What ckpt-ps and the last steps of a dump ask is not needed for what they do.
     assert code != 0 or step.what in ("ps", "files", "stop") or name == "ImageWritten"
-    wait_for(lambda: not below(1, "ocl-objects"), "the end of the program")
+    wait_for(lambda: not below(1, "ocl-objects") and not below(1, "steps_cu"), "the end of the program")
     clean(ckpt)
 
 
