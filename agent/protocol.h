@@ -49,6 +49,11 @@ inline constexpr const char *kAgentThread = "ckpt-agent";
 
 enum class State : u8 { Running, Quiesced, Saved, Detached, Attached, Loaded, Suspended };
 
+// How much of its devices a suspended process has given back. Memory: the memory whose contents are
+// on the host; what the driver keeps (contexts, arrays, device variables) is still there. Full:
+// everything. None: it is not suspended.
+enum class Depth : u8 { None, Memory, Full };
+
 enum class Type : u16 {
   // Answers to any request.
   Ok = 1,      // {}
@@ -145,7 +150,15 @@ enum class Type : u16 {
               // there; answered by Suspended. Older agents refuse it, and Suspend does it
   Lock =
       67,  // {}: after Save or Keep: device drivers are locked; answered by Ok. Older agents refuse
-           // it, and Detach or Suspend does it
+           // it, and Detach or Suspend does it. Also before Deepen
+
+  // Depths of a suspend.
+  SuspendMemory = 70,  // {str folder, or empty}: as Suspend, but to Depth::Memory where an API of
+                       // the process has that; answered by Suspended. Older agents refuse it
+  DepthWanted = 71,    // {}: answered by DepthIs. Older agents refuse it, and know only Depth::Full
+  DepthIs = 72,        // {u8 Depth}
+  Deepen = 73,         // {}, at Depth::Memory: goes to Depth::Full; answered by Suspended. After a
+                       // failure, or a Lock without it, the process is where it was
 
   // To a session keeper.
   ProxyWanted =

@@ -177,6 +177,7 @@ _ckpt_dump() {
     --copy-ahead) _ckpt_words '0 1 3' ;;
     --timeout) _ckpt_words '10 60 300 3600' ;;
     --user-time) _ckpt_words '60 600' ;;
+    --suspend) [[ $COMP_LINE == *--suspend=* ]] && _ckpt_words 'full memory' || _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
         _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --check --suspend --to --all --user --user-time --job --json --quiet --verbose --version --help'

@@ -66,7 +66,7 @@ complete -c ckpt-dump -l prepare -x -d 'MiB of host memory to take for device me
 complete -c ckpt-dump -l copy-ahead -x -d 'rounds in which contents of remote CUDA devices are copied while the program runs'
 complete -c ckpt-dump -l timeout -x -d 'seconds to wait for running kernels'
 complete -c ckpt-dump -l check -d 'write no image: report every reason why the dump would be refused, and what a restore would need'
-complete -c ckpt-dump -l suspend -d 'write no image: make the program release its devices until it is resumed'
+complete -c ckpt-dump -l suspend -a 'full memory' -d 'write no image: make the program release its devices, or only their memory, until it is resumed'
 complete -c ckpt-dump -l to -x -a '(__fish_complete_directories)' -d 'with --suspend: the folder for the contents of device memory'
 complete -c ckpt-dump -l json -d 'report as one JSON object on standard output'
 complete -c ckpt-dump -s q -l quiet -d 'print neither progress nor the report'

@@ -76,7 +76,7 @@ _ckpt-dump() {
     '--copy-ahead=[rounds in which contents of remote CUDA devices are copied while the program runs]:ROUNDS: ' \
     '--timeout=[seconds to wait for running kernels]:SECONDS: ' \
     '--check[write no image\: report every reason why the dump would be refused, and what a restore would need]' \
-    '--suspend[write no image\: make the program release its devices until it is resumed]' \
+    '--suspend=-[write no image\: make the program release its devices, or only their memory, until it is resumed]::value:(full memory)' \
     '--to=[with --suspend\: the folder for the contents of device memory]:FOLDER:_directories' \
     '--json[report as one JSON object on standard output]' \
     '(-q --quiet)'{-q,--quiet}'[print neither progress nor the report]' \

@@ -57,14 +57,20 @@ bool Eviction::on_device() const {
 
 void Eviction::schedule_attempt() { next_attempt_ = Clock::now() + kResumePause; }
 
-Result<u64> Eviction::suspend(const std::string &folder) {
+Result<u64> Eviction::suspend(const std::string &folder, protocol::Depth depth) {
   if (lifecycle_.state() != protocol::State::Running)
     return fail("the program is suspended already");
   std::vector<std::string> blockers = lifecycle_.preflight();
   if (!blockers.empty()) return fail("{}", fmt::join(blockers, "; "));
   if (folder.empty()) lifecycle_.prepare(protocol::kAheadBytes);
   CKPT_CHECK(lifecycle_.quiesce(kQuiesceTimeout));
-  return lifecycle_.suspend(folder);
+  return lifecycle_.suspend(folder, depth);
+}
+
+Result<> Eviction::deepen() {
+  if (lifecycle_.state() != protocol::State::Suspended) return fail("the program is not suspended");
+  if (!stays()) return {};
+  return lifecycle_.deepen().transform([](auto &&) {});
 }
 
 // The program sees one device; the empty name in the pair stands for it.

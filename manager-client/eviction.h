@@ -51,7 +51,10 @@ class Eviction {
   // ---- the agent's thread, without the lock
 
   // Returns the bytes of contents. An empty folder stands for host memory.
-  Result<u64> suspend(const std::string &folder);
+  Result<u64> suspend(const std::string &folder, protocol::Depth depth);
+  // What was suspended at Depth::Memory is given back, if anything is.
+  Result<> deepen();
+  bool stays() const { return lifecycle_.depth() == protocol::Depth::Memory; }
   // On `gpu`, a UUID; empty: on the same device. `apis` are those that the Manager manages; the
   // others return to their old devices.
   Result<> resume(const std::string &gpu, u32 apis);

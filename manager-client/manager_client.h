@@ -130,12 +130,16 @@ class ManagerClient {
   void on(const managed::to_program::RevokeCredit &);
   void on(const managed::to_program::Signal &);
   void on(const managed::to_program::Suspend &m);
+  void on(const managed::to_program::SuspendMemory &m);
+  void on(const managed::to_program::Deepen &);
   void on(const managed::to_program::Migrate &m);
   void on(const managed::to_program::ReportProgress &m);
   void on(const managed::to_program::Pong &) {}    // only shows that the Manager answers
   void on(const managed::to_program::Status &) {}  // for tools
   void on(std::monostate) {}
   void answer_signal();
+  std::optional<u64> evict(const std::string &folder, protocol::Depth depth);
+  void tell_what_stays();
   bool reports() const;
   void report();
   Clock::time_point next_while_evicted() const;
@@ -157,6 +161,7 @@ class ManagerClient {
   ProgressReport progress_;
   managed::to_manager::Join told_;  // what the Manager was told in the last Join
   u64 told_used_ = 0;               // the bytes that it was told last
+  bool told_stays_ = false;         // something of the evicted program stays on its GPU
 };
 
 // The client of this process; null: the program is not managed (ckpt-run --managed).

@@ -99,8 +99,10 @@ void ManagerClient::on(const in::Welcome &m) {
   out::Join before = told_;
   out::Join now = introduction();
   now.age_ms = before.age_ms;
-  if (program_.manages(Api::kOpenCl)) connection_.send(out::Uses{program_.apis});
+  connection_.send(out::Uses{program_.apis | managed::kKnowsDepths});
   if (now != before) connection_.send(now);
+  told_stays_ = false;
+  tell_what_stays();
   if (!program_.workload) program_.workload = workload_hash();
   connection_.send(out::Workload{*program_.workload});
   told_used_ = program_.memory.used();
@@ -181,20 +183,55 @@ void ManagerClient::answer_signal() {
 }
 
 void ManagerClient::on(const in::Suspend &m) {
+  if (std::optional<u64> kept = evict(m.folder, protocol::Depth::Full))
+    connection_.send(out::SuspendDone{*kept});
+}
+
+void ManagerClient::on(const in::SuspendMemory &m) {
+  std::optional<u64> kept = evict(m.folder, protocol::Depth::Memory);
+  if (!kept) return;
+  std::lock_guard lock(mutex_);
+  told_stays_ = eviction_.stays();
+  connection_.send(out::Evicted{*kept, told_stays_ ? program_.gpu : ""});
+}
+
+// The bytes of contents. No value: the program runs, and the Manager has been told why.
+std::optional<u64> ManagerClient::evict(const std::string &folder, protocol::Depth depth) {
   {
     std::lock_guard lock(mutex_);
-    if (!eviction_.begin()) return connection_.send(out::Failed{"an API is being started"});
+    if (!eviction_.begin()) {
+      connection_.send(out::Failed{"an API is being started"});
+      return {};
+    }
   }
-  Result<u64> kept = eviction_.suspend(m.folder);
+  Result<u64> kept = eviction_.suspend(folder, depth);
   std::lock_guard lock(mutex_);
   if (!kept) {
     eviction_.cannot_suspend(kept.error().what);
-    return connection_.send(out::Failed{shortened(kept.error().what)});
+    connection_.send(out::Failed{shortened(kept.error().what)});
+    return {};
   }
   drop_credit();
   if (told_used_ != program_.memory.used()) tell_used();
-  eviction_.suspended(*kept, !m.folder.empty());
-  connection_.send(out::SuspendDone{*kept});
+  eviction_.suspended(*kept, !folder.empty());
+  told_stays_ = false;
+  return *kept;
+}
+
+void ManagerClient::on(const in::Deepen &) {
+  Result<> done = eviction_.deepen();
+  std::lock_guard lock(mutex_);
+  if (!done) return connection_.send(out::Failed{shortened(done.error().what)});
+  told_stays_ = false;
+  connection_.send(out::Evicted{eviction_.kept(), ""});
+}
+
+// A resume that fails may have changed it: a move gives back what stays first.
+void ManagerClient::tell_what_stays() {
+  bool stays = eviction_.stays();
+  if (stays == told_stays_) return;
+  told_stays_ = stays;
+  connection_.send(out::Evicted{eviction_.kept(), stays ? program_.gpu : ""});
 }
 
 void ManagerClient::on(const in::Migrate &m) {
@@ -203,11 +240,13 @@ void ManagerClient::on(const in::Migrate &m) {
   if (!resumed) {
     if (left_without_devices()) return;
     eviction_.cannot_resume(resumed.error().what);
+    tell_what_stays();
     std::string unsuited = lifecycle_.unsuited();
     if (!unsuited.empty()) return connection_.send(out::Unsuited{m.gpu, shortened(unsuited)});
     return connection_.send(out::Failed{shortened(resumed.error().what)});
   }
   eviction_.resumed();
+  told_stays_ = false;
   program_.gpu = m.gpu;
   changed_.notify_all();  // a connect() that waits until the program is on a device
   connection_.send(out::MigDone{program_.memory.used()});
@@ -228,6 +267,7 @@ void ManagerClient::resume_standalone() {
   if (!resumed && left_without_devices()) return;
   if (!resumed) return eviction_.cannot_resume(resumed.error().what);
   eviction_.resumed();
+  told_stays_ = false;
 }
 
 // The first question for the calls makes the participants record them.

@@ -168,6 +168,11 @@ Option CommandLine::flag(const std::string &names, bool &value, const std::strin
   return Option(app_->add_flag(names, value, help));
 }
 
+Option CommandLine::flag_of(const std::string &name, std::string &value,
+                            const std::vector<std::string> &values, const std::string &help) {
+  return Option(app_->add_flag(name + "{" + values.front() + "}", value, help)).one_of(values);
+}
+
 template <class T>
 Option CommandLine::option(const std::string &names, T &value, const std::string &help) {
   using Number = typename Inner<T>::Type;

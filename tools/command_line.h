@@ -74,6 +74,10 @@ class CommandLine {
   // `names`: "-o,--output=FOLDER", with the name of the value for --help; "PID", without dashes, is
   // a positional argument. --help shows the value that the variable has now as the default.
   Option flag(const std::string &names, bool &value, const std::string &help);
+  // A flag that may have one of these values: --suspend[=full|memory]. Without one, it has the
+  // first.
+  Option flag_of(const std::string &name, std::string &value,
+                 const std::vector<std::string> &values, const std::string &help);
   // T: std::string, int, unsigned, u64, double, or std::optional of a number.
   template <class T>
   Option option(const std::string &names, T &value, const std::string &help);

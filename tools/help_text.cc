@@ -52,12 +52,14 @@ std::string row(const std::string &name, const std::string &text) {
   return left + wrapped(text, kTextAt, kTextAt) + "\n";
 }
 
-// "-o, --output=FOLDER"
+// "-o, --output=FOLDER", "--suspend[=full|memory]"
 std::string name_of(const CLI::Option &o) {
   std::string out;
   for (const std::string &s : o.get_snames()) out += "-" + s + ", ";
   for (const std::string &l : o.get_lnames()) out += "--" + l;
-  return o.get_type_name().empty() ? out : out + "=" + o.get_type_name();
+  if (o.get_type_name().empty()) return out;
+  bool optional = o.get_items_expected_min() == 0;
+  return out + (optional ? "[=" : "=") + o.get_type_name() + (optional ? "]" : "");
 }
 
 std::string text_of(const CLI::Option &o) {

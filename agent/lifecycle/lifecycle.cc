@@ -16,6 +16,7 @@
 
 namespace ckpt::agent {
 
+using protocol::Depth;
 using protocol::State;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -157,7 +158,7 @@ Result<> Lifecycle::detach(std::span<const int> our_fds) {
 Result<> Lifecycle::detach_members() {
   for (Member &m : members_) {
     m.stage = Stage::Detached;  // also if it fails: attach_again() then repairs a partial detach
-    if (Result<> r = m.participant->detach(); !r)
+    if (Result<> r = leave(*m.participant); !r)
       return Failure(cannot("leave its devices", m.participant, std::move(r).error()));
   }
   return {};
@@ -195,74 +196,6 @@ void Lifecycle::undo(const Error &why) {
 Failure Lifecycle::undo_and_fail(Error why) {
   undo(why);
   return Failure(std::move(why));
-}
-
-// ---- suspended
-
-Result<u64> Lifecycle::keep(const std::string &folder) {
-  if (Result<> r = open_store(folder); !r) return undo_and_fail(std::move(r).error());
-  if (Result<> moved = move_into_store(); !moved) return undo_and_fail(std::move(moved).error());
-  state_ = State::Saved;
-  kept_ = true;
-  return store_->bytes();
-}
-
-Result<u64> Lifecycle::suspend(const std::string &folder) {
-  if (!kept_) CKPT_CHECK(keep(folder));
-  if (Result<> r = detach_members(); !r) return undo_and_fail(std::move(r).error());
-  for (Member &m : members_) m.participant->release_devices();
-  state_ = State::Suspended;
-  return store_->bytes();
-}
-
-Result<> Lifecycle::wake(const std::string &session, const std::function<void()> &before_it_runs) {
-  Result<> awake = attach(session);
-  for (Member &m : members_)
-    if (awake) awake = load_from_store(m.participant);
-  if (awake) {
-    if (before_it_runs) before_it_runs();
-    open_gates();
-    spent_ = std::exchange(store_, std::nullopt);
-    finish({CKPT_CONTINUED, {}});
-    return {};
-  }
-  detach_again();
-  for (Member &m : members_) m.participant->release_devices();
-  state_ = State::Suspended;
-  auto lost = [](const Member &m) { return m.participant->lost(); };
-  if (std::ranges::any_of(members_, lost) || !session_has_keeper()) lose_suspended(awake.error());
-  return awake;
-}
-
-// Without a keeper no tool finds the program again, and no proxy starts.
-void Lifecycle::wake_without_keeper() {
-  log::warn("the session keeper of this suspended program has ended: the program continues");
-  (void)wake(session_socket());
-  release_spent();
-}
-
-void Lifecycle::lose_suspended(const Error &why) {
-  log::error("this suspended program has lost its devices: {}", why.what);
-  lose_devices(why);
-  finish({CKPT_ERR_LOST, why});
-}
-
-Result<> Lifecycle::use_devices(const std::string &participant, std::span<const DevicePair> map) {
-  for (Member &m : members_)
-    if (m.participant->name() == participant) return m.participant->use_devices(map);
-  return fail("this program does not use the API \"{}\"", participant);
-}
-
-std::string Lifecycle::unsuited() const {
-  for (const Member &m : members_)
-    if (std::string why = m.participant->unsuited(); !why.empty()) return why;
-  return {};
-}
-
-std::string Lifecycle::place() const {
-  for (Participant *p : participants_())
-    if (std::string gpu = p->place(); !gpu.empty()) return gpu;
-  return {};
 }
 
 // ---- in a restored copy, after CRIU
@@ -324,7 +257,8 @@ void Lifecycle::finish(Verdict verdict) {
   devices_lost_ = false;
   members_.clear();
   store_.reset();
-  kept_ = false;
+  kept_ = locked_ = false;
+  depth_ = Depth::Full;
   drop_prepared();
   state_ = State::Running;
   barrier.open();
@@ -374,7 +308,7 @@ Result<> Lifecycle::load_kept(Participant *participant) {
 void Lifecycle::detach_again() {
   for (Member &m : reversed(members_)) {
     if (m.stage != Stage::Attached) continue;
-    if (Result<> r = m.participant->detach(); !r) log::error(std::move(r).error());
+    if (Result<> r = leave(*m.participant); !r) log::error(std::move(r).error());
     m.stage = Stage::Detached;
   }
   if (state_ != State::Running) state_ = State::Detached;

@@ -85,7 +85,15 @@ class Lifecycle {
     return state_ == protocol::State::Quiesced || (kept_ && state_ == protocol::State::Saved);
   }
   // keep(), unless that was called, and the program waits for wake(). Returns the number of bytes.
-  Result<u64> suspend(const std::string &folder);
+  Result<u64> suspend(const std::string &folder, protocol::Depth depth = protocol::Depth::Full);
+  // What has been reached: an API may have no other depth than Full.
+  protocol::Depth depth() const;
+  // From Depth::Memory to Depth::Full, in two steps, as detach() has with lock(). After a failure
+  // the program is where it was. undo_lock(): the second step does not follow. Returns the number
+  // of bytes.
+  Result<> lock_suspended();
+  Result<u64> deepen();
+  void undo_lock();
   // attach(), load() and resume() on the devices of use_devices(). After a failure the program is
   // still suspended, or has lost its devices: its session has no keeper any more, or
   // Participant::lost(). `before_it_runs` is called once nothing can fail any more.
@@ -137,6 +145,8 @@ class Lifecycle {
   void lose_suspended(const Error &why);
   void detach_again();
   Result<> detach_members();
+  Result<> leave(Participant &participant);
+  Result<> deepen_members(const std::function<Result<>(Participant &)> &step);
   Result<> keep_with_keeper();
   Result<> check_residue(std::span<const int> our_fds) const;
   Result<> save_one(Participant &participant, StagingSink &sink);
@@ -156,6 +166,8 @@ class Lifecycle {
   std::optional<ContentsStore> prepared_;  // for the next one
   u64 prepared_bytes_ = 0;                 // for which it has room
   bool kept_ = false;                      // by keep(), in the checkpoint in progress
+  bool locked_ = false;                    // by lock_suspended()
+  protocol::Depth depth_ = protocol::Depth::Full;  // to which members leave their devices
   std::atomic<protocol::State> state_{protocol::State::Running};
   std::vector<Wait> waits_;
   bool devices_lost_ = false;  // in the checkpoint in progress

@@ -27,7 +27,9 @@
 // copy, attach() and load() take the place of attach_again(), and clFinish() returns there, too.
 //
 // A suspended program follows the path of a copy, without CRIU: save() writes into a contents
-// store, detach() and release_devices() follow, and later attach(), load() and resume().
+// store, detach() and release_devices() follow, and later attach(), load() and resume(). If only
+// memory is to be given back, release_memory() takes the place of detach(), which may follow later
+// (a *deepening*).
 //
 // The agent calls the verbs from its own thread, one at a time. The exception is load(): the
 // participants of a process load at the same time, each on a thread of its own. Everything up to
@@ -218,6 +220,13 @@ class Participant {
   // Unmaps and closes everything that belongs to devices: rings, sockets, drivers. Also undoes an
   // attach() when a later step of the restore fails.
   virtual Result<> detach() = 0;
+  // Instead of detach(), in a program that is suspended: gives back the memory that save() has
+  // written, and nothing else. An API that cannot do that gives everything back.
+  virtual Result<> release_memory() { return detach(); }
+  // After release_memory(): something is still on the devices, and detach() would remove it.
+  virtual bool on_devices() const { return false; }
+  // After a lock() or detach() in that state that failed, or that nothing follows: undoes it.
+  virtual void undo_lock() {}
 
   // After detach(), in a suspended program: attach_again() will not follow, so what only it needs
   // may be freed.

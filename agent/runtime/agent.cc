@@ -238,6 +238,7 @@ void Agent::converse(Channel tool, std::function<void()> before_changes) {
                   lifecycle.state() == protocol::State::Suspended;
   const char *hung_up = "the tool hung up before the image was complete";
   if (!finished) lifecycle.undo(end ? Error{hung_up, {}} : end.error());
+  lifecycle.undo_lock();
   if (lifecycle.state() != protocol::State::Suspended)
     keeper_.hang_up();
   else if (!was_suspended)

@@ -14,6 +14,7 @@
 namespace ckpt::agent {
 namespace {
 
+using protocol::Depth;
 using protocol::Type;
 
 static_assert(CKPT_STOP == protocol::kStopAfter && CKPT_OVERWRITE == protocol::kOverwrite);
@@ -89,18 +90,38 @@ Result<> ask_self(const Channel &self, Type type, const Writer &body = {}) {
   return all.empty() ? Result<>{} : fail("{}", all);
 }
 
-Result<> suspend(Agent &agent, const std::string &folder) {
+Result<Depth> depth_of(const Channel &self) {
+  CKPT_CHECK(self.send(Type::DepthWanted));
+  CKPT_TRY(Incoming answer, self.answer());
+  return answer.reader().get<Depth>();
+}
+
+Result<> suspend(Agent &agent, const std::string &folder, Depth wanted) {
   CKPT_TRY(Channel self, agent.connect_to_self());
+  CKPT_TRY(Depth now, depth_of(self));
+  if (now == Depth::Memory && wanted == Depth::Full) return ask_self(self, Type::Deepen);
   CKPT_CHECK(ask_self(self, Type::Preflight));
   if (folder.empty())
     CKPT_CHECK(ask_self(self, Type::Prepare, Writer().put(protocol::kAheadBytes)));
   CKPT_CHECK(ask_self(self, Type::Quiesce, Writer().put(kSuspendTimeoutMs)));
-  return ask_self(self, Type::Suspend, Writer().str(folder));
+  Type type = wanted == Depth::Memory ? Type::SuspendMemory : Type::Suspend;
+  return ask_self(self, type, Writer().str(folder));
 }
 
 Result<> resume(Agent &agent) {
   CKPT_TRY(Channel self, agent.connect_to_self());
   return ask_self(self, Type::Wake, Writer().str(session_socket()));
+}
+
+int suspend(const char *folder, Depth depth) {
+  if (folder && !*folder) return failed(CKPT_ERR_INVALID);
+  Result<Agent *> agent = Agent::get();
+  if (!agent) return agent_error(agent.error());
+  if ((*agent)->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);
+  Result<std::string> path = folder ? absolute(folder) : std::string();
+  if (!path) return failed(CKPT_ERR_INVALID, path.error());
+  Result<> done = suspend(**agent, *path, depth);
+  return done ? 0 : failed(CKPT_ERR_FAILED, done.error());
 }
 
 }  // namespace
@@ -159,16 +180,8 @@ int ckpt_include(const void *address, size_t bytes) {
   return failed(CKPT_ERR_UNKNOWN);
 }
 
-int ckpt_suspend(const char *folder) {
-  if (folder && !*folder) return failed(CKPT_ERR_INVALID);
-  Result<Agent *> agent = Agent::get();
-  if (!agent) return agent_error(agent.error());
-  if ((*agent)->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);
-  Result<std::string> path = folder ? absolute(folder) : std::string();
-  if (!path) return failed(CKPT_ERR_INVALID, path.error());
-  Result<> done = suspend(**agent, *path);
-  return done ? 0 : failed(CKPT_ERR_FAILED, done.error());
-}
+int ckpt_suspend(const char *folder) { return suspend(folder, Depth::Full); }
+int ckpt_suspend_memory(const char *folder) { return suspend(folder, Depth::Memory); }
 
 int ckpt_resume(void) {
   Agent *agent = Agent::running();

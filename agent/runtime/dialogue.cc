@@ -14,6 +14,7 @@
 
 namespace ckpt::agent {
 
+using protocol::Depth;
 using protocol::State;
 using protocol::Type;
 
@@ -88,8 +89,11 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Load, "Load", State::Attached, &Dialogue::load},
     {Type::Resume, "Resume", State::Loaded, &Dialogue::resume},
     {Type::Keep, "Keep", State::Quiesced, &Dialogue::keep},
-    {Type::Lock, "Lock", State::Saved, &Dialogue::lock},
+    {Type::Lock, "Lock", {}, &Dialogue::lock},
     {Type::Suspend, "Suspend", {}, &Dialogue::suspend},
+    {Type::SuspendMemory, "SuspendMemory", {}, &Dialogue::suspend_memory},
+    {Type::DepthWanted, "DepthWanted", {}, &Dialogue::depth, true},
+    {Type::Deepen, "Deepen", State::Suspended, &Dialogue::deepen},
     {Type::RequirementsWanted, "RequirementsWanted", State::Suspended, &Dialogue::requirements,
      true},
     {Type::DeviceMap, "DeviceMap", {}, &Dialogue::device_map},
@@ -306,21 +310,42 @@ void Dialogue::keep(Incoming &request) {
 
 void Dialogue::lock(Incoming &request) {
   if (!request.reader().done()) return malformed("Lock");
+  if (lifecycle_.depth() == Depth::Memory) return answer(lifecycle_.lock_suspended());
+  if (lifecycle_.state() != State::Saved)
+    return answer(fail("Lock is possible only when the program is saved; it is {}",
+                       state_name(lifecycle_.state())));
   answer(lifecycle_.lock());
 }
 
-void Dialogue::suspend(Incoming &request) {
+void Dialogue::suspend(Incoming &request) { suspend_to(Depth::Full, request); }
+void Dialogue::suspend_memory(Incoming &request) { suspend_to(Depth::Memory, request); }
+
+void Dialogue::suspend_to(Depth depth, Incoming &request) {
   Reader in = request.reader();
   std::string folder(in.str());
   if (!in.done()) return malformed("Suspend");
   if (!lifecycle_.can_suspend())
     return answer(fail("Suspend is possible only when the program is quiesced; it is {}",
                        state_name(lifecycle_.state())));
-  Result<u64> bytes = lifecycle_.suspend(folder);
+  Result<u64> bytes = lifecycle_.suspend(folder, depth);
   if (!bytes) return answer(Failure(bytes.error()));
   // A tool that was killed resumes nothing, and its user does not know of the suspended program.
   if (Result<> sent = tool_.send(Type::Suspended, Writer().put(*bytes)); !sent)
     (void)lifecycle_.wake(session_socket());
+}
+
+void Dialogue::depth(Incoming &request) {
+  if (!request.reader().done()) return malformed("DepthWanted");
+  (void)tool_.send(Type::DepthIs, Writer().put(lifecycle_.depth()));
+}
+
+void Dialogue::deepen(Incoming &request) {
+  if (!request.reader().done()) return malformed("Deepen");
+  if (lifecycle_.depth() != Depth::Memory)
+    return answer(fail("the program has given everything back already"));
+  Result<u64> bytes = lifecycle_.deepen();
+  if (!bytes) return answer(Failure(bytes.error()));
+  (void)tool_.send(Type::Suspended, Writer().put(*bytes));
 }
 
 void Dialogue::requirements(Incoming &request) {

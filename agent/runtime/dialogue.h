@@ -60,6 +60,10 @@ class Dialogue {
   void keep(Incoming &request);
   void lock(Incoming &request);
   void suspend(Incoming &request);
+  void suspend_memory(Incoming &request);
+  void suspend_to(protocol::Depth depth, Incoming &request);
+  void depth(Incoming &request);
+  void deepen(Incoming &request);
   void requirements(Incoming &request);
   void device_map(Incoming &request);
   void wake(Incoming &request);

@@ -26,6 +26,8 @@ inline constexpr size_t kMaxReasonBytes = 1000;
 // The APIs that a program uses, or that a device serves: sums of these.
 enum Api : u32 { kCuda = 1, kOpenCl = 2 };
 inline constexpr u32 kAllApis = kCuda | kOpenCl;
+// In Uses. An earlier Manager takes no notice of it.
+inline constexpr u32 kKnowsDepths = 1u << 31;
 
 // The state of a program, as it reports it.
 enum class Standing : u8 {

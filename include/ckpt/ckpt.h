@@ -71,7 +71,8 @@ enum ckpt_state {
   CKPT_DETACHED = 4, /* the process holds nothing of a device */
   CKPT_ATTACHED = 5, /* restored: the objects exist again on the new devices */
   CKPT_LOADED = 6,   /* restored: the contents of device memory are back */
-  CKPT_SUSPENDED = 7 /* the process holds no device until ckpt_resume() or ckpt-restore --resume */
+  CKPT_SUSPENDED = 7 /* the process has given its devices back, or their memory, until
+                        ckpt_resume() or ckpt-restore --resume */
 };
 
 /* Flags of ckpt_checkpoint(). */
@@ -169,6 +170,15 @@ CKPT_API int ckpt_include(const void *address, size_t bytes);
  * process keeps its devices as before.
  */
 CKPT_API int ckpt_suspend(const char *folder);
+
+/*
+ * The same, but gives back only memory, which is faster, both now and at the resume. What stays on
+ * the device is the CUDA driver's own: contexts (about 0.5 GiB each), arrays, device variables, and
+ * memory that ckpt does not serve (docs/CUDA.md). So the device cannot be reset or removed, and the
+ * process cannot be moved before ckpt_suspend(), which gives back the rest: `folder` is then not
+ * used, because the contents are kept already. OpenCL has one depth: it gives everything back.
+ */
+CKPT_API int ckpt_suspend_memory(const char *folder);
 
 /*
  * Resumes this process on the same devices, with their contents. (On others: ckpt-restore --resume

@@ -96,7 +96,13 @@ class Cuda final : public agent::Participant {
 
   Result<> save(agent::Sink &sink) override { return save_contents(sink); }
 
-  std::string requirements() override { return requirements_as_json(devices_); }
+  // What is still on a device needs no room there.
+  std::string requirements() override {
+    Devices needed = devices_;
+    if (on_devices_)
+      for (DeviceInfo &d : needed.visible) d.driver_bytes = 0;
+    return requirements_as_json(needed);
+  }
 
   void devices(std::vector<std::string> &all) override {
     std::vector<ContextInfo> contexts = live_contexts();
@@ -107,11 +113,9 @@ class Cuda final : public agent::Participant {
 
   // From here on every call waits. No kernel runs, so those inside end soon.
   Result<> lock() override {
-    detached_ = true;
-    if (!HeldCalls::close(std::chrono::steady_clock::now() + kCallLimit))
-      return fail_with_hint("a CUDA call has not returned, although the devices are idle",
-                            "try again");
+    CKPT_CHECK(hold_calls());
     CKPT_CHECK(unmap_served_memory());
+    outside_.start();
     locked_ = true;
     return driver_lock();
   }
@@ -121,7 +125,23 @@ class Cuda final : public agent::Participant {
     locked_ = false;
     Result<> left = leave_driver();
     outside_.end();
+    if (left) on_devices_ = false;
     return left;
+  }
+
+  // The driver runs, but a call that looks at memory would find none, so every call waits.
+  Result<> release_memory() override {
+    CKPT_CHECK(hold_calls());
+    CKPT_CHECK(unmap_served_memory());
+    outside_.end();
+    on_devices_ = true;
+    return {};
+  }
+  bool on_devices() const override { return on_devices_; }
+  void undo_lock() override {
+    locked_ = false;
+    outside_.end();
+    if (Result<> r = driver_restore({}); !r) log::error(r.error());
   }
 
   Result<> attach_again() override { return attach_to({}); }
@@ -146,7 +166,7 @@ class Cuda final : public agent::Participant {
   void resume() override {
     g_refusal = detached_ ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
     if (detached_) lose();
-    locked_ = false;
+    locked_ = on_devices_ = false;
     outside_.end();
     HeldCalls::open();
     gate().open();
@@ -178,6 +198,13 @@ class Cuda final : public agent::Participant {
     return memory().exclude(address, excluded) || pools().exclude(address, excluded);
   }
 
+  Result<> hold_calls() {
+    detached_ = true;
+    if (HeldCalls::close(std::chrono::steady_clock::now() + kCallLimit)) return {};
+    return fail_with_hint("a CUDA call has not returned, although the devices are idle",
+                          "try again");
+  }
+
   // The driver is locked and has no memory of ours.
   Result<> leave_driver() {
     std::vector<GpuMemory> before = outside_.ask();
@@ -194,7 +221,9 @@ class Cuda final : public agent::Participant {
     return attached;
   }
 
+  // The driver moves only what it has checkpointed.
   Result<> take_devices(const DeviceMap &map) {
+    if (on_devices_ && !map.empty()) CKPT_CHECK(detach());
     CKPT_CHECK(check_room(map));
     CKPT_CHECK(restore_driver(map));
     Result<> attached = check_moved(devices_.visible, map);
@@ -204,7 +233,7 @@ class Cuda final : public agent::Participant {
       leave_again();
       return attached;
     }
-    detached_ = false;
+    detached_ = on_devices_ = false;
     if (!map.empty()) warn_of_stale_bus_ids(outside_.ask());
     return {};
   }
@@ -236,12 +265,12 @@ class Cuda final : public agent::Participant {
     return now;
   }
 
-  // A program that waits for room on a device must not hold a part of it.
+  // A program that waits for room on a device must not hold a part of it, or no more than before.
   void leave_again() {
     devices_ = read_devices_again();
     Result<> left = unmap_served_memory();
-    if (left) left = driver_lock();
-    if (left) left = leave_driver();
+    if (left && !on_devices_) left = driver_lock();
+    if (left && !on_devices_) left = leave_driver();
     if (!left) log::error(left.error());
   }
 
@@ -258,7 +287,8 @@ class Cuda final : public agent::Participant {
   DeviceMap map_;
   std::string unsuited_;  // why the devices of the last use_devices() can never be its own
   bool detached_ = false;
-  bool locked_ = false;  // lock() has been called, and detach() comes next
+  bool locked_ = false;      // lock() has been called, and detach() comes next
+  bool on_devices_ = false;  // release_memory() has been called, and nothing else
   OutsideGpus outside_;
 };
 

@@ -14,6 +14,7 @@ inline constexpr GpuIndex kNoGpu = -1;
 // Sizes are in bytes.
 struct Gpu {
   std::string uuid;
+  GpuIndex index = kNoGpu;
   u64 total = 0;
   u64 free = 0;           // last measured; if not `measured`: capacity minus unmanaged use
   bool dying = false;     // a managed program that has ended still has memory there

@@ -62,6 +62,7 @@ u64 Policy::Parts::plausible_contents(u64 bytes) const {
 }
 
 void Policy::Parts::on(Program &p, const in::Uses &m) {
+  p.knows_depths = p.knows_depths || (m.apis & managed::kKnowsDepths) != 0;
   u32 apis = sane_apis(m.apis);
   if (p.gpu() == kNoGpu || serves(state.gpu(p.gpu()), apis)) p.apis = apis;
 }
@@ -212,12 +213,28 @@ bool Policy::Parts::must_leave(const Program &p) const {
 }
 
 void Policy::Parts::on(Program &p, const in::SuspendDone &m) {
-  if (p.residence() == nullptr) return;
-  Contents contents{plausible_contents(m.kept), p.contents().on_disk};
-  state.enter(p, Evicted{.contents = contents});
+  if (p.residence() != nullptr) left(p, m.kept, {});
+}
+
+void Policy::Parts::left(Program &p, u64 kept, const Stay &stay) {
+  Contents contents{plausible_contents(kept), p.contents().on_disk};
+  state.enter(p, Evicted{.contents = contents, .stay = stay});
   p.cannot_leave.clear();
   p.refusals = 0;
   p.evictions++;
+}
+
+// Of a program that was evicted before, this Manager has measured nothing.
+void Policy::Parts::on(Program &p, const in::Evicted &m) {
+  Stay stay{.gpu = state.gpu_named(m.gpu)};
+  if (p.residence() != nullptr) {
+    if (stay.gpu != p.gpu()) stay.gpu = kNoGpu;
+    stay.bytes = stay.gpu != kNoGpu ? contexts.stay_of(p) : 0;
+    return left(p, m.kept, stay);
+  }
+  if (stay.gpu != kNoGpu) stay.bytes = context_cost(state.gpu(stay.gpu), state.settings);
+  if (auto *e = std::get_if<Evicted>(&p.state)) e->stay = stay;
+  if (auto *r = std::get_if<Resuming>(&p.state)) r->stay = stay;
 }
 
 void Policy::Parts::on(Program &p, const in::MigDone &m) {
@@ -235,16 +252,24 @@ void Policy::Parts::on(Program &p, const in::MigDone &m) {
 
 void Policy::Parts::on(Program &p, const in::Failed &m) {
   auto *resuming = std::get_if<Resuming>(&p.state);
+  auto *evicted = std::get_if<Evicted>(&p.state);
+  if (evicted != nullptr && evicted->stay.deepening) return cannot_deepen(p, evicted->stay);
   if (resuming == nullptr && !p.is(Phase::Evicting)) return;
   p.retry_at = state.now + state.settings.retry_delay;
   if (resuming != nullptr) {
     if (resuming->gpu != kNoGpu) p.failed[resuming->gpu]++;
-    return state.enter(p, Evicted{.contents = resuming->contents});
+    return state.enter(p, Evicted{.contents = resuming->contents, .stay = resuming->stay});
   }
   p.cannot_leave = m.what;
   p.refusals++;
   Residence stay = *p.residence();
   state.enter(p, Assigned{stay});
+}
+
+void Policy::Parts::cannot_deepen(Program &p, Stay &stay) {
+  p.retry_at = state.now + state.settings.retry_delay;
+  stay.deepening = false;
+  stay.fixed = ++stay.refusals >= state.settings.max_refusals;
 }
 
 // That GPU is not tried again, so the next one is tried at once.
@@ -253,7 +278,7 @@ void Policy::Parts::on(Program &p, const in::Unsuited &m) {
   GpuIndex g = state.gpu_named(m.gpu);
   if (resuming == nullptr || g == kNoGpu || g != resuming->gpu) return;
   p.unsuited[g] = m.why;
-  state.enter(p, Evicted{.contents = resuming->contents});
+  state.enter(p, Evicted{.contents = resuming->contents, .stay = resuming->stay});
 }
 
 }  // namespace ckpt::manager

@@ -9,6 +9,7 @@
 #include "manager/policy/admission/admission.h"
 #include "manager/policy/admission/denial.h"
 #include "manager/policy/admission/starvation.h"
+#include "manager/policy/eviction/deepening.h"
 #include "manager/policy/eviction/rebalance.h"
 #include "manager/policy/policy.h"
 #include "manager/policy/profile/progress.h"
@@ -28,6 +29,7 @@ struct Policy::Parts {
   Eviction eviction;
   Exclusivity exclusivity;
   Rebalance rebalance;
+  Deepening deepening;
   Starvation starvation;
   Denial denial;
   Admission admission;
@@ -49,6 +51,7 @@ struct Policy::Parts {
   void on(Program &p, const managed::to_manager::MallocDone &m);
   void on(Program &p, const managed::to_manager::MigDone &m);
   void on(Program &p, const managed::to_manager::SuspendDone &m);
+  void on(Program &p, const managed::to_manager::Evicted &m);
   void on(Program &p, const managed::to_manager::ContextCheck &m);
   void on(Program &p, const managed::to_manager::Query &m);
   void on(Program &p, const managed::to_manager::Fin &m);
@@ -71,6 +74,8 @@ struct Policy::Parts {
   void wait_for_gpu(Program &p, bool again);
   void run_unmanaged(Program &p);
   bool must_leave(const Program &p) const;
+  void left(Program &p, u64 kept, const Stay &stay);
+  void cannot_deepen(Program &p, Stay &stay);
   u64 plausible_contents(u64 bytes) const;
 
   std::unordered_map<ProgramId, Program *> by_id;

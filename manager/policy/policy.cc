@@ -24,6 +24,7 @@ Policy::Parts::Parts(Settings s, std::vector<Gpu> gpus)
       eviction(state, profiles, credits),
       exclusivity(state, eviction, placement),
       rebalance(state, eviction, placement),
+      deepening(state, placement),
       starvation(state, placement),
       denial(state, placement, credits),
       admission(state, placement, eviction, exclusivity, credits) {}
@@ -129,6 +130,7 @@ Orders Policy::Parts::decide() {
     admission.serve_running();
     admission.serve_waiting(waiting);
     credits.revoke();
+    deepening.run(waiting);
     denial.deny_hopeless();
     denial.break_deadlocks();
     rebalance.run();

@@ -27,7 +27,8 @@
 //      chooses among them by demand (placement.h). One that has waited too long is the starving
 //      program, for which a GPU is reserved (starvation.h). An exclusive program gets a GPU cleared
 //      (exclusivity.h).
-//   4. If programs wait, credit is revoked (credit.h).
+//   4. If programs wait, credit is revoked (credit.h), and evicted programs give back what stays of
+//      them where that makes room (deepening.h).
 //   5. Requests that no waiting could help are denied, and deadlocks broken (denial.h).
 //   6. If a GPU is idle, a program moves to it (rebalance.h).
 // An eviction ends with the program's SuspendDone, which is a message and so causes the next

@@ -49,6 +49,17 @@ struct Contents {
   bool on_disk = false;
 };
 
+// What an evicted program has not given back: it has left at depth "memory", so its context is still
+// on that GPU, with its device variables.
+struct Stay {
+  GpuIndex gpu = kNoGpu;   // none: it has given everything back
+  u64 bytes = 0;           // as measured when it left, otherwise an estimate
+  bool deepening = false;  // it was told to give that back …
+  Time since{0};           // … at that time
+  u32 refusals = 0;        // of that, in a row
+  bool fixed = false;      // it does not answer, or has refused too often
+};
+
 // A wait for a GPU. The starving program (starvation.h) has both.
 struct Wait {
   std::optional<Time> starving_since;
@@ -87,17 +98,20 @@ struct Evicting : Residence {
   bool suspend_sent = false;  // Suspend, and not only Signal
   bool unresponsive = false;  // it has not answered in time
   bool rebalancing = false;   // it moves to an idle GPU
+  bool memory_only = false;   // its context stays
 };
 
-struct Evicted {  // holds nothing of a device: the waiting set
+struct Evicted {  // holds no memory of a device, but for its stay: the waiting set
   Contents contents;
   Wait wait;
   bool by_tool = false;  // suspended by a tool: the Manager does not resume it
+  Stay stay;
 };
 
 struct Resuming {
   GpuIndex gpu = kNoGpu;  // none: a device that is not managed
   Contents contents;
+  Stay stay;  // on another GPU it ends when the program moves
 };
 
 // The index of the variant.
@@ -135,6 +149,7 @@ struct Program {
   std::string name;
   i32 priority = 0;           // higher is more important; below 0: a guest
   u32 apis = managed::kCuda;  // its GPU must serve them
+  bool knows_depths = false;  // it can leave without its context
   Time arrived{0};
 
   std::variant<Unassigned, Pending, Assigned, Evicting, Evicted, Resuming> state;
@@ -194,6 +209,18 @@ struct Program {
   GpuIndex previous_gpu() const {
     auto *p = std::get_if<Pending>(&state);
     return p != nullptr ? p->previous_gpu : kNoGpu;
+  }
+  // Null: nothing of it stays on a GPU that it has left.
+  const Stay *stay() const {
+    const Stay *s = nullptr;
+    if (auto *e = std::get_if<Evicted>(&state)) s = &e->stay;
+    if (auto *r = std::get_if<Resuming>(&state)) s = &r->stay;
+    return s != nullptr && s->gpu != kNoGpu ? s : nullptr;
+  }
+  // If it resumes there, it needs neither a context nor the variables that it has.
+  bool stays_on(GpuIndex g) const {
+    const Stay *s = stay();
+    return s != nullptr && s->gpu == g && !s->deepening;
   }
   std::optional<Time> starving_since() const {
     const Wait *w = wait();

@@ -9,6 +9,7 @@ namespace ckpt::manager {
 
 State::State(Settings s, std::vector<Gpu> g) : settings(std::move(s)), gpus(std::move(g)) {
   for (Gpu &gpu : gpus) {
+    gpu.index = static_cast<GpuIndex>(&gpu - gpus.data());
     if (gpu.measured) continue;
     gpu.context_known = true;
     gpu.context_bytes = 0;

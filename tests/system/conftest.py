@@ -71,11 +71,12 @@ def in_sample(item, seed):
 def pytest_collection_modifyitems(config, items):
     reason = why_not()
     for item in items:
-        if reason and "no_criu" not in item.keywords:
+        full = item.get_closest_marker("full")  # not item.keywords, which has the ids of parameters, too
+        if reason and not item.get_closest_marker("no_criu"):
             item.add_marker(pytest.mark.skip(reason=reason))
-        elif "full" in item.keywords and not config.getoption("--full"):
+        elif full and not config.getoption("--full"):
             item.add_marker(pytest.mark.skip(reason="only with --full"))
-        elif "full" in item.keywords and not in_sample(item, config.getoption("--sample")):
+        elif full and not in_sample(item, config.getoption("--sample")):
             item.add_marker(pytest.mark.skip(reason="not in this run's sample of the long tier"))
 
 
@@ -93,7 +94,7 @@ TEST_DEADLINE = pytest.StashKey()
 
 @pytest.fixture(autouse=True)
 def own_turn(request, tmp_path_factory):
-    with turn(tmp_path_factory, "alone" in request.keywords):
+    with turn(tmp_path_factory, request.node.get_closest_marker("alone") is not None):
         request.node.stash[TEST_DEADLINE] = Deadline(request.config.getoption("--test-limit") or 0)
         yield
 

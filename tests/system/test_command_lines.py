@@ -28,6 +28,7 @@ WRONG = [
     ("ckpt-dump --output", "--output needs a value"),
     ("ckpt-dump --to folder 1", "--to needs --suspend"),
     ("ckpt-dump --suspend -o image 1", "--suspend writes no image"),
+    ("ckpt-dump --suspend=memry 1", 'is not one of full, memory; did you mean "memory"?'),
     ("ckpt-restore", "no image was given"),
     ("ckpt-restore --devise ocl:0 image", 'did you mean "--device"?'),
     ("ckpt-restore --resume 1 image", "cannot be combined"),

@@ -30,8 +30,8 @@ def types():
 TYPES = types()
 
 # Messages that are no requests: answers, and what a transfer consists of between a request and its answer.
-NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "Region", "SlotFull", "SlotFree",
-                "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt", "ChunkKnown"}
+NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "DepthIs", "Region", "SlotFull",
+                "SlotFree", "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt", "ChunkKnown"}
 # What the tools and programs of this version do not send.
 OF_OLDER_VERSIONS = {"ProxyFor"}
 # The same step as another one, for which there is a row, seen from its other side.
@@ -47,7 +47,7 @@ CHECKED_ELSEWHERE = {
 # Sent only where there are several processes with CUDA, or by a process of the keeper's for the agent's own question.
 NOT_KILLED_AT = {
     "Keep": "suspend_test.cc: a step that fails, or a tool that hangs up, undoes what was done",
-    "Lock": "suspend_test.cc: likewise",
+    "Lock": "suspend_test.cc and depth_test.cc: likewise",
     "DeviceMap": "test_cuda.py: sent only where a CUDA program gets other devices",
     "GpuMemoryWanted": "test_cuda_strict.py: without an answer, the check of free memory is left out",
 }
@@ -61,6 +61,7 @@ TOOLS = {
     "Increment": ("dump", "agent"), "ContentsReadable": ("dump", "agent"), "Save": ("dump", "agent"),
     "Detach": ("dump", "agent"), "DumpDone": ("stop", "keeper"), "ImageWritten": ("dump", "keeper"),
     "LossWanted": ("dump", "agent"), "FilesWanted": ("files", "keeper"), "Suspend": ("suspend", "agent"),
+    "SuspendMemory": ("suspend-memory", "agent"), "DepthWanted": ("suspend-memory", "agent"), "Deepen": ("deepen", "agent"),
     "RequirementsWanted": ("resume", "agent"), "DevicesChosen": ("resume", "keeper"), "Wake": ("resume", "agent"),
     "Attach": ("restore", "agent"), "CompileWanted": ("restore", "agent"),
     "ZerosLoadable": ("restore", "agent"), "Load": ("restore", "agent"),
@@ -99,11 +100,15 @@ class Step:
         if self.what == "resume":
             tool(self.ckpt, "ckpt-dump", pid, "--suspend").communicate(timeout=120)
             return "ckpt-restore", "--resume", pid, "--device", self.subject.ocl.device("basic")
+        if self.what == "deepen":
+            tool(self.ckpt, "ckpt-dump", pid, "--suspend=memory").communicate(timeout=120)
         dump = "ckpt-dump", pid, "-o", "image", "--leave-running"
         if self.what == "files":
             for folder in self.ckpt.runtime.glob("*/program"):
                 folder.unlink()
-        return {"ps": ("ckpt-ps",), "files": ("ckpt-ps",), "suspend": ("ckpt-dump", pid, "--suspend"), "stop": dump[:-1],
+        return {"ps": ("ckpt-ps",), "files": ("ckpt-ps",), "suspend": ("ckpt-dump", pid, "--suspend"),
+                "suspend-memory": ("ckpt-dump", pid, "--suspend=memory"), "deepen": ("ckpt-dump", pid, "--suspend"),
+                "stop": dump[:-1],
                 "copy-ahead": (*dump, "--copy-ahead=1")}.get(self.what, dump)
 
     def start(self, points, of_program):
@@ -133,7 +138,7 @@ class Step:
             assert self.job.wait() == 85
         if self.what in ("stop", "restore"):
             self.job = self.ckpt.restore("image")
-        if self.what in ("suspend", "resume"):
+        if self.what in ("suspend", "suspend-memory", "deepen", "resume"):
             tool(self.ckpt, "ckpt-restore", "--resume", self.job.pid).communicate(timeout=120)
         self.subject.go()
         assert self.subject.outcome(self.job) == "right"
@@ -143,10 +148,11 @@ class Step:
 
 def tool_rows(fast):
     for name in TOOLS:
-        yield pytest.param("ocl", name, id=name, marks=[] if name in fast else [pytest.mark.full])
+        # OpenCL has one depth: nothing is left to give back.
+        yield pytest.param("cuda" if TOOLS[name][0] in ("suspend-memory", "deepen") else "ocl", name, id=name, marks=[] if name in fast else [pytest.mark.full])
 
 
-@pytest.mark.parametrize("subject,name", tool_rows({"DumpBegin", "DumpDone", "Detach"}), indirect=["subject"])
+@pytest.mark.parametrize("subject,name", tool_rows({"DumpBegin", "DumpDone", "Detach", "Deepen"}), indirect=["subject"])
 def test_a_tool_is_killed_before_it_is_answered(subject, ckpt, name):  # noqa: F811
     step = Step(subject, ckpt, name)
     points = {"CKPT_TEST_HOLD_AT": f"send-{step.number}", "CKPT_TEST_STOP_AT": f"sent-{step.number}"}
@@ -179,7 +185,7 @@ def test_who_is_to_answer_a_tool_is_killed(subject, ckpt, name):  # noqa: F811
         subject.go()
         subject.outcome(step.job)
     assert step.what == "restore" or step.job.wait() == -signal.SIGKILL
-    wait_for(lambda: not below(1, "ocl-objects"), "the end of the program")
+    wait_for(lambda: not below(1, "ocl-objects") and not below(1, "steps_cu"), "the end of the program")
     clean(ckpt)
 
 

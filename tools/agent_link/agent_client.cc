@@ -13,6 +13,7 @@
 namespace ckpt::tools {
 namespace {
 
+using protocol::Depth;
 using protocol::Type;
 using namespace std::chrono_literals;
 
@@ -254,8 +255,28 @@ Result<> AgentClient::use_devices(const std::string &api,
   return {};
 }
 
-Result<u64> AgentClient::suspend(const std::string &folder) {
-  CKPT_TRY(Message m, ask(Type::Suspend, Writer().str(folder), {}, {}, Type::Suspended));
+Result<u64> AgentClient::suspend(const std::string &folder, Depth depth) {
+  Type type = depth == Depth::Memory ? Type::SuspendMemory : Type::Suspend;
+  return ask_for_bytes(type, Writer().str(folder));
+}
+
+std::optional<Depth> AgentClient::depth() {
+  Result<Message> m = ask(Type::DepthWanted, {}, {}, kAnswerTimeout, Type::DepthIs);
+  if (!m) return {};
+  Reader in = m->reader();
+  Depth depth = in.get<Depth>();
+  if (!in.ok() || depth > Depth::Full) return {};
+  return depth;
+}
+
+Result<> AgentClient::lock_suspended() {
+  return ask(Type::Lock, {}, {}, {}, Type::Ok).transform([](auto &&) {});
+}
+
+Result<u64> AgentClient::deepen() { return ask_for_bytes(Type::Deepen, {}); }
+
+Result<u64> AgentClient::ask_for_bytes(Type request, const Writer &body) {
+  CKPT_TRY(Message m, ask(request, body, {}, {}, Type::Suspended));
   Reader in = m.reader();
   u64 bytes = in.get<u64>();
   if (!in.ok()) return fail("the agent sent a malformed answer to a suspend");

@@ -88,7 +88,15 @@ class AgentClient {
   double compile_seconds();
   // Instead of a save and a detach. The contents go to a file in `folder`, or to host memory if it
   // is empty. Returns their size in bytes.
-  Result<u64> suspend(const std::string &folder);
+  Result<u64> suspend(const std::string &folder,
+                      protocol::Depth depth = protocol::Depth::Full);
+  // How much the program has given back. No value: the agent is of an earlier version, and knows
+  // only Depth::Full.
+  std::optional<protocol::Depth> depth();
+  // At Depth::Memory: to Depth::Full. Returns the size of the contents in bytes. Of a program with
+  // several processes, lock_suspended() of all of them comes first.
+  Result<> lock_suspended();
+  Result<u64> deepen();
   // Of a suspended program: the requirements on its devices, in the format of
   // SavedAgent::requirements.
   Result<std::string> requirements();
@@ -108,6 +116,7 @@ class AgentClient {
   Result<std::vector<std::string>> sentences(protocol::Type request,
                                              std::chrono::milliseconds timeout);
   Result<> ask_if_known(protocol::Type request, const Writer &body, protocol::Type answer);
+  Result<u64> ask_for_bytes(protocol::Type request, const Writer &body);
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
                       std::chrono::milliseconds timeout, protocol::Type expected);
   // Receives the answer to the request `type`.

@@ -17,6 +17,7 @@
 namespace ckpt::tools {
 
 using nlohmann::json;
+using protocol::Depth;
 
 Result<> Agents::connect(const Target &target) {
   for (size_t i = 0; i < target.agents.size(); i++)
@@ -200,12 +201,12 @@ Result<> Agents::keep(const std::string &folder) {
   return for_each([&](Agent &a, u32) { return a.client.keep(folder); });
 }
 
-Result<u64> Agents::suspend(const std::string &folder, const std::string &session) {
+Result<u64> Agents::suspend(const std::string &folder, const std::string &session, Depth depth) {
   CKPT_CHECK(keep(folder));
-  CKPT_CHECK(lock());
+  if (depth == Depth::Full) CKPT_CHECK(lock());
   std::vector<std::optional<u64>> bytes(all_.size());
   Result<> done = for_each([&](Agent &a, u32 number) -> Result<> {
-    CKPT_TRY(bytes[number], a.client.suspend(folder));
+    CKPT_TRY(bytes[number], a.client.suspend(folder, depth));
     return {};
   });
   u64 sum = 0;
@@ -217,6 +218,47 @@ Result<u64> Agents::suspend(const std::string &folder, const std::string &sessio
   }
   if (!done) return Failure(done.error());
   return sum;
+}
+
+bool Agents::suspended() const {
+  return !empty() && std::ranges::all_of(all_, [](const auto &a) {
+    return a->welcome.state == protocol::State::Suspended;
+  });
+}
+
+Depth Agents::depth() {
+  auto at_memory = [](const auto &a) { return a->client.depth() == Depth::Memory; };
+  return std::ranges::any_of(all_, at_memory) ? Depth::Memory : Depth::Full;
+}
+
+void Agents::check_depth(Depth depth, Reasons &reasons) {
+  if (depth == Depth::Full) return;
+  for (const auto &a : all_)
+    if (!a->client.depth())
+      reasons.push_back(fmt::format(
+          "process {}: it runs with an earlier version of ckpt, which cannot give back memory "
+          "alone: use --suspend",
+          a->host_pid));
+}
+
+// In all processes before the first of them is checkpointed by its driver, as in suspend().
+Result<u64> Agents::deepen() {
+  std::vector<Agent *> there;
+  for (const auto &a : all_)
+    if (a->client.depth() == Depth::Memory) there.push_back(a.get());
+  std::atomic<u64> bytes = 0;
+  auto is_there = [&](Agent &a) { return std::ranges::find(there, &a) != there.end(); };
+  if (there.size() > 1)
+    CKPT_CHECK(for_each([&](Agent &a, u32) {
+      return is_there(a) ? a.client.lock_suspended() : Result<>();
+    }));
+  CKPT_CHECK(for_each([&](Agent &a, u32) -> Result<> {
+    if (!is_there(a)) return {};
+    CKPT_TRY(u64 kept, a.client.deepen());
+    bytes += kept;
+    return {};
+  }));
+  return bytes.load();
 }
 
 Result<> Agents::detach() {

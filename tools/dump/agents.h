@@ -52,7 +52,17 @@ class Agents {
   Result<> write_kept(storage::ImageWriter &image);
   // Instead of save() and detach(). Returns the bytes of contents that were moved to `folder`, or
   // to host memory if it is empty. If one agent fails, the others are woken again.
-  Result<u64> suspend(const std::string &folder, const std::string &session);
+  Result<u64> suspend(const std::string &folder, const std::string &session,
+                      protocol::Depth depth);
+  // After connect(): all processes are suspended.
+  bool suspended() const;
+  // What the program has given back: Full only if that holds for all its processes.
+  protocol::Depth depth();
+  // Why this depth cannot be had: agents of an earlier version.
+  void check_depth(protocol::Depth depth, Reasons &reasons);
+  // Takes the processes at Depth::Memory to Depth::Full. Returns the bytes of their contents. If
+  // one agent fails, its process is as before.
+  Result<u64> deepen();
   // Closes the connections, so that agents that are attached undo what they did, and sends the
   // outcome "failed" to the detached ones.
   void undo(const std::string &why);

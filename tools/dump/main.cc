@@ -36,7 +36,9 @@ struct Options {
   DumpOptions dump;
   SuspendOptions suspend;
   u64 prepare_mib = protocol::kAheadBytes >> 20;
-  bool check = false, suspend_program = false, json = false, quiet = false, verbose = false;
+  std::string depth;  // of a suspend; "": none
+  bool suspends() const { return !depth.empty(); }
+  bool check = false, json = false, quiet = false, verbose = false;
   std::string key_file;
   bool shared_key = false;
   std::optional<int> pid;
@@ -227,17 +229,9 @@ int run_suspend(const Options &o) {
   Result<SuspendReport> r = suspend(o.suspend, cancel);
   if (!r) return fail_run(r.error(), cancel, o);
   if (o.json)
-    print_json({{"pid", r->pid},
-                {"device_bytes", r->device_bytes},
-                {"seconds", r->seconds},
-                {"pause_seconds", r->pause_seconds}},
-               "");
+    print_json(as_json(*r), "");
   else if (!o.quiet)
-    print(
-        "program  {}, suspended; resume it with ckpt-restore --resume {}\n"
-        "devices  released; {:.1f} MiB of contents are kept in {}\ntime     {:.3f} s\n",
-        r->pid, r->pid, static_cast<double>(r->device_bytes) / (1 << 20),
-        o.suspend.folder.empty() ? "host memory" : printable(o.suspend.folder), r->seconds);
+    print_text(text_of(*r, o.suspend.folder));
   return 0;
 }
 
@@ -268,7 +262,7 @@ Result<std::optional<storage::Key>> key_of(const Options &o) {
 
 Result<> check_all(const Options &o) {
   const DumpOptions &d = o.dump;
-  if (o.pid || o.check || o.suspend_program || !d.parent.empty() || d.keep)
+  if (o.pid || o.check || o.suspends() || !d.parent.empty() || d.keep)
     return fail_with_hint(
         "--all cannot be combined with a PID, --check, --suspend, --parent or --keep",
         "leave these out");
@@ -281,7 +275,7 @@ Result<> check_all(const Options &o) {
 Result<> check_job(const Options &o) {
   const DumpOptions &d = o.dump;
   if (o.job.connection) return {};  // by a keeper
-  if (o.pid || o.all || o.check || o.suspend_program || !d.image.empty() || !d.parent.empty() ||
+  if (o.pid || o.all || o.check || o.suspends() || !d.image.empty() || !d.parent.empty() ||
       d.overwrite || !o.key_file.empty())
     return fail_with_hint(
         "--job cannot be combined with a PID, --all, --check, --suspend, --output, --parent, "
@@ -299,7 +293,7 @@ Result<> check(Options &o) {
     return fail_with_hint(
         "PID is missing",
         "name a process of the program (ckpt-ps lists the programs), or use --all");
-  if (o.suspend_program &&
+  if (o.suspends() &&
       (!d.image.empty() || d.leave_running || !d.parent.empty() || !o.key_file.empty()))
     return fail_with_hint("--suspend writes no image",
                           "leave out --output, --leave-running, --parent and --key-file");
@@ -326,8 +320,9 @@ Result<int> run(Options &o) {
   o.suspend.rounds_ahead = o.dump.rounds_ahead;
   o.suspend.prepare_bytes = o.dump.prepare_bytes = o.prepare_mib << 20;
   if (o.job.connection) return run_job_member(o);
+  if (o.depth == name_of(protocol::Depth::Memory)) o.suspend.depth = protocol::Depth::Memory;
   if (o.check) return run_check(o);
-  return o.suspend_program ? run_suspend(o) : run_dump(o);
+  return o.suspends() ? run_suspend(o) : run_dump(o);
 }
 
 void add_options(CommandLine &line, Options &o) {
@@ -374,8 +369,9 @@ void add_options(CommandLine &line, Options &o) {
             "write no image: report every reason why the dump would be refused, and what a restore "
             "would need");
   Option suspend =
-      line.flag("--suspend", o.suspend_program,
-                "write no image: make the program release its devices until it is resumed");
+      line.flag_of("--suspend", o.depth, {"full", "memory"},
+                   "write no image: make the program release its devices, or only their memory, "
+                   "until it is resumed");
   line.option("--to=FOLDER", o.suspend.folder,
               "with --suspend: the folder for the contents of device memory")
       .needs(suspend)

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "common/base/printable.h"
 #include "tools/dump/agents.h"
 #include "tools/phases.h"
 #include "tools/session/target.h"
@@ -10,15 +11,60 @@
 namespace ckpt::tools {
 namespace {
 
-Result<> check_agents(Agents &agents) {
+using protocol::Depth;
+
+Result<> check_agents(Agents &agents, Depth depth) {
   Reasons reasons;
   agents.preflight(reasons);
+  agents.check_depth(depth, reasons);
   if (reasons.empty()) return {};
   return fail_with_hint("the program cannot be suspended now:" + as_list(reasons),
                         "the program was not touched and keeps running");
 }
 
+// The contents are on the host already, and only the rest of the devices is given back.
+Result<SuspendReport> deepen(Agents &agents, const SuspendOptions &options, pid_t program) {
+  Depth now = agents.depth();
+  if (now == Depth::Full || options.depth == Depth::Memory)
+    return fail_with_hint(
+        fmt::format("the program is suspended already, at depth {}", name_of(now)),
+        "ckpt-restore --resume PID resumes it");
+  if (!options.folder.empty())
+    return fail_with_hint("the program is suspended already, and its contents are kept",
+                          "leave out --to, or resume the program first");
+  CKPT_TRY(u64 bytes, agents.deepen());
+  return SuspendReport{.pid = program, .device_bytes = bytes, .deepened = true};
+}
+
 }  // namespace
+
+const char *name_of(Depth depth) {
+  switch (depth) {
+    case Depth::None: return "none";
+    case Depth::Memory: return "memory";
+    case Depth::Full: return "full";
+  }
+  return "?";
+}
+
+nlohmann::json as_json(const SuspendReport &r) {
+  return {{"pid", r.pid},
+          {"depth", name_of(r.depth)},
+          {"device_bytes", r.device_bytes},
+          {"seconds", r.seconds},
+          {"pause_seconds", r.pause_seconds}};
+}
+
+std::string text_of(const SuspendReport &r, const std::string &folder) {
+  std::string where = folder.empty() ? "in host memory" : "in " + printable(folder);
+  if (r.deepened) where = "where they were";
+  return fmt::format(
+      "program  {0}, suspended (depth {1}); resume it with ckpt-restore --resume {0}\n"
+      "devices  {2}; {3:.1f} MiB of contents are kept {4}\ntime     {5:.3f} s\n",
+      r.pid, name_of(r.depth),
+      r.depth == Depth::Memory ? "their memory is released, contexts stay" : "released",
+      static_cast<double>(r.device_bytes) / (1 << 20), where, r.seconds);
+}
 
 Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
   Phases phases;
@@ -33,7 +79,14 @@ Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
   if (agents.empty())
     return fail_with_hint(fmt::format("the program of process {} uses no device", options.pid),
                           "only a program that uses a device can be suspended");
-  CKPT_CHECK(check_agents(agents));
+  if (agents.suspended()) {
+    phases.begin("deepen");
+    CKPT_TRY(SuspendReport r, deepen(agents, options, target.root));
+    phases.begin("end");
+    r.seconds = phases.seconds_since(begin);
+    return r;
+  }
+  CKPT_CHECK(check_agents(agents, options.depth));
   phases.begin("prepare");
   if (folder.empty()) CKPT_CHECK(agents.prepare(options.prepare_bytes));
   phases.begin("copy ahead");
@@ -42,10 +95,12 @@ Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
   Phases::Clock::time_point paused = Phases::Clock::now();
   CKPT_CHECK(agents.quiesce(std::chrono::seconds(options.timeout_seconds)));
   phases.begin("suspend");
-  CKPT_TRY(u64 bytes, agents.suspend(folder, target.session_socket));
+  CKPT_TRY(u64 bytes, agents.suspend(folder, target.session_socket, options.depth));
+  SuspendReport report{.pid = target.root, .device_bytes = bytes, .depth = agents.depth()};
   phases.begin("end");
-  return SuspendReport{target.root, bytes, phases.seconds_since(begin),
-                       phases.seconds_since(paused)};
+  report.seconds = phases.seconds_since(begin);
+  report.pause_seconds = phases.seconds_since(paused);
+  return report;
 }
 
 }  // namespace ckpt::tools

@@ -30,12 +30,17 @@ std::string last_image(const RunningProgram &p) {
   return fmt::format("{} ago: {}", human_duration(static_cast<u64>(age)), printable(p.last_image));
 }
 
+// What a suspended program has not given back is worth a word.
+std::string state_of(const RunningProgram &p) {
+  return p.depth == "memory" ? p.state + " (memory)" : p.state;
+}
+
 std::string text_of(const std::vector<RunningProgram> &programs) {
   if (programs.empty()) return "no program runs under ckpt-run or ckpt-restore\n";
   Table table({"PID", "USER", "TIME", "STATE", "MEMORY", "DEVICES", "LAST IMAGE", "PROGRAM"});
   for (const RunningProgram &p : programs)
     table.row({std::to_string(p.root ? p.root : p.keeper), printable(p.user),
-               human_duration(static_cast<u64>(p.seconds)), p.state, human_bytes(p.resident_bytes),
+               human_duration(static_cast<u64>(p.seconds)), state_of(p), human_bytes(p.resident_bytes),
                printable(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
                last_image(p), printable(p.command)});
   return table.text();
@@ -49,6 +54,7 @@ json json_of(const std::vector<RunningProgram> &programs) {
                     {"uid", p.uid},
                     {"user", p.user},
                     {"state", p.state},
+                    {"depth", p.depth.empty() ? json() : json(p.depth)},
                     {"seconds", p.seconds},
                     {"processes", p.processes},
                     {"resident_bytes", p.resident_bytes},

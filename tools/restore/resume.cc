@@ -13,6 +13,7 @@
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/rights.h"
 #include "tools/device/device.h"
+#include "tools/dump/agents.h"
 #include "tools/dump/suspend.h"
 #include "tools/phases.h"
 #include "tools/proc/process.h"
@@ -194,6 +195,44 @@ Result<double> take_devices(const Target &target, u32 rounds_ahead) {
   return r.pause_seconds;
 }
 
+bool moves(const std::vector<SuspendedAgent> &all) {
+  auto differs = [](const auto &pair) { return pair.first != pair.second; };
+  for (const SuspendedAgent &s : all)
+    for (auto &[api, check] : s.checks)
+      if (std::ranges::any_of(check.map, differs)) return true;
+  return false;
+}
+
+bool at_memory(std::vector<SuspendedAgent> &all) {
+  return std::ranges::any_of(
+      all, [](SuspendedAgent &s) { return s.agent.depth() == protocol::Depth::Memory; });
+}
+
+// What is still on the old devices has to leave them, in all processes before any of them moves.
+// Then it is known how much room it needs.
+Result<> leave_old_devices(const Target &target, std::vector<SuspendedAgent> &all) {
+  all.clear();  // an agent talks to one tool at a time
+  SignalMask before;
+  Cancel cancel;
+  Agents agents(cancel);
+  CKPT_CHECK(agents.connect(target));
+  CKPT_CHECK(agents.deepen());
+  agents.clear();
+  CKPT_TRY(all, suspended_agents(target));
+  return {};
+}
+
+Result<> check_choice(const Target &target, std::vector<SuspendedAgent> &all,
+                      const ResumeOptions &o, const DeviceChoice &choice) {
+  if (!shares_root(target.viewer)) return {};
+  CKPT_CHECK(check(all, o, choice));
+  CKPT_CHECK(refuse_if_any_reason(all, choice));
+  if (!moves(all) || !at_memory(all)) return {};
+  CKPT_CHECK(leave_old_devices(target, all));
+  CKPT_CHECK(check(all, o, choice));
+  return refuse_if_any_reason(all, choice);
+}
+
 // `woken`: how many processes run.
 Result<> give_devices(const Target &target, std::vector<SuspendedAgent> &all,
                       const DeviceChoice &choice, size_t &woken) {
@@ -246,8 +285,7 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   }
   phases.begin("check");
   steady_clock::time_point suspended = steady_clock::now();
-  Result<> fits = shares_root(target.viewer) ? check(all, o, choice) : Result<>();
-  if (fits) fits = refuse_if_any_reason(all, choice);
+  Result<> fits = check_choice(target, all, o, choice);
   if (!fits && runs) {
     all.clear();
     return go_back(target, {}, o, fits.error());

@@ -54,13 +54,20 @@ void add_device(std::vector<std::string> &all, const std::string &name) {
   if (std::ranges::find(all, name) == all.end()) all.push_back(name);
 }
 
+// The depth is that of the process that has given back least.
+void note_suspended(AgentClient &agent, RunningProgram &p) {
+  p.state = "suspended";
+  bool at_memory = agent.depth() == protocol::Depth::Memory;
+  if (p.depth.empty() || at_memory) p.depth = at_memory ? "memory" : "full";
+}
+
 // An agent may be busy, for example with a dump; then its devices stay unknown.
 Result<> ask_agent(pid_t pid, const std::string &socket, RunningProgram &p) {
   CKPT_TRY(AgentClient agent,
            AgentClient::glance(pid, socket,
                                std::chrono::duration_cast<std::chrono::milliseconds>(kPatience)));
   CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-ps"));
-  if (welcome.state == protocol::State::Suspended) p.state = "suspended";
+  if (welcome.state == protocol::State::Suspended) note_suspended(agent, p);
   Result<std::vector<std::string>> names = agent.devices();
   for (const std::string &name : names && !names->empty() ? *names : welcome.participants)
     add_device(p.devices, name);

@@ -21,6 +21,7 @@ struct RunningProgram {
   uid_t uid = 0;
   std::string user;
   std::string state;   // "running", "stopped", "suspended", "dumping", "starting"
+  std::string depth;   // of a suspended program: "full", "memory"
   double seconds = 0;  // since the keeper was started
   size_t processes = 0;
   u64 resident_bytes = 0;

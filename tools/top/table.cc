@@ -75,6 +75,13 @@ std::string gpu_number(const json &status, const std::string &uuid) {
   return "-";
 }
 
+// In brackets: the program has left that GPU, and its context has not.
+std::string place_of(const json &status, const json &p) {
+  std::string stays_on = text(p, "stays_on");
+  if (stays_on.empty() || !text(p, "gpu").empty()) return gpu_number(status, text(p, "gpu"));
+  return "(" + gpu_number(status, stays_on) + ")";
+}
+
 // The users of a node are asked for by name once each.
 std::string user_of(const json &p) {
   static std::map<u64, std::string> names;
@@ -94,7 +101,7 @@ constexpr size_t kStateAt = 12;
 std::string program_line(const json &status, const json &p) {
   return fmt::format("{:>7} {:>3} {:<10} {:>3} {:>6} {:>6} {:>6} {:>5} {:>6} {:<8} {}",
                      number(p, "pid"), json_value(p, "priority", i64{0}), state_of(p),
-                     gpu_number(status, text(p, "gpu")), number(p, "used_bytes") >> 20,
+                     place_of(status, p), number(p, "used_bytes") >> 20,
                      number(p, "requested_bytes") >> 20, number(p, "kept_bytes") >> 20,
                      number(p, "evictions"), human_duration(number(p, "seconds")), user_of(p),
                      text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
@@ -188,6 +195,7 @@ PRI       priority; higher goes first
 STATE     unassigned, pending (waits for a GPU), running, waits (for memory),
           evicting, evicted (contents in host memory), on disk, resuming,
           suspended (by ckpt-dump); ! it should leave its GPU and does not answer
+GPU       (n): an evicted program's context stays there until the room is needed
 USED      MiB of device memory that the program uses
 WANTS     MiB that it has asked for and waits for
 KEPT      MiB of its contents that are kept in host memory or on disk

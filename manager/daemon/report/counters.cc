@@ -22,6 +22,7 @@ void Counters::heard(Time now, ProgramId from, const managed::ToManager &message
   if (auto *m = std::get_if<in::CudaMalloc>(&message)) open_[{from, m->ticket}] = now;
   if (auto *m = std::get_if<in::Load>(&message)) open_[{from, m->ticket}] = now;
   if (auto *m = std::get_if<in::SuspendDone>(&message)) evicted(now, from, m->kept, before);
+  if (auto *m = std::get_if<in::Evicted>(&message)) evicted(now, from, m->kept, before);
   if (std::holds_alternative<in::MigDone>(message)) resumed(now, from, before);
   if (std::holds_alternative<in::Fin>(message)) gone(from);
   // These end without an answer; a program that joins repeats the requests that it waits for.

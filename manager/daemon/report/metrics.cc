@@ -61,6 +61,8 @@ void put_gpus(Text &text, const Policy &policy, const Accounting &accounting, co
         [](const Gpu &, const GpuAccount &b) { return b.free; });
   gauge("ckpt_gpu_reserved_bytes", "Free memory that is promised to programs.",
         [](const Gpu &, const GpuAccount &b) { return b.reserved; });
+  gauge("ckpt_gpu_staying_bytes", "Used memory that evicted programs give back if it is needed.",
+        [](const Gpu &, const GpuAccount &b) { return b.staying; });
   gauge("ckpt_gpu_programs", "Programs on the GPU.",
         [](const Gpu &, const GpuAccount &b) { return b.programs; });
   gauge("ckpt_gpu_exclusive", "1 if one program has the GPU for itself, or will.",

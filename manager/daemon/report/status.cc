@@ -30,6 +30,7 @@ json gpu_as_json(const Gpu &gpu, const GpuAccount &account, const std::string &n
             {"measured", gpu.measured},
             {"apis", apis_as_json(gpu.apis)},
             {"reserved_bytes", account.reserved},
+            {"staying_bytes", account.staying},
             {"programs", account.programs},
             {"others", gpu.foreign},
             {"exclusive", account.exclusive != nullptr}};
@@ -56,6 +57,10 @@ json program_as_json(const Program &p, const std::vector<Gpu> &gpus) {
             {"evictions", p.evictions},
             {"passed_over", p.workload.times_skipped}};
   j["gpu"] = p.gpu() == kNoGpu ? json() : json(gpus[static_cast<size_t>(p.gpu())].uuid);
+  if (const Stay *stay = p.stay()) {
+    j["stays_on"] = gpus[static_cast<size_t>(stay->gpu)].uuid;
+    j["stays_bytes"] = stay->bytes;
+  }
   if (!p.cannot_leave.empty()) j["cannot_be_suspended"] = p.cannot_leave;
   for (const auto &[gpu, why] : p.unsuited)
     j["unsuited"][gpus[static_cast<size_t>(gpu)].uuid] = why;

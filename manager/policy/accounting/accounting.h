@@ -15,6 +15,7 @@
 namespace ckpt::manager {
 
 struct GpuAccount {
+  GpuIndex index = kNoGpu;
   u64 free = 0;
   u64 reserved = 0;                    // granted or assigned, and not yet missing in `free`
   u64 freeing = 0;                     // becomes free when the evicted programs have left
@@ -24,6 +25,9 @@ struct GpuAccount {
   const Program *exclusive = nullptr;  // has this GPU for itself, or it is cleared for it
   std::vector<ProfileIndex> profiles;  // of its programs, each once
   Load load;                           // of all of them
+  u32 stayers = 0;                     // evicted programs with a stay here
+  u32 deepening = 0;                   // of these, those that are giving it back
+  u64 staying = 0;                     // what the others could give back
   u64 expected = 0;                    // what newly assigned programs will soon ask for
   const Program *starving = nullptr;   // what becomes free is kept for this program
   u64 starving_need = 0;
@@ -34,6 +38,9 @@ struct GpuAccount {
     u64 kept = starving != nullptr && starving != &p ? starving_need : 0;
     return available() > kept ? available() - kept : 0;
   }
+  // What the evicted programs other than `p` could give back.
+  u64 staying_beside(const Program &p) const;
+  u32 stayers_beside(const Program &p) const;
   bool taken(const Program &p) const { return exclusive != nullptr && exclusive != &p; }
   bool kept_from(const Program &p) const { return starving != nullptr && starving != &p; }
 };
@@ -54,6 +61,9 @@ struct Accounting {
   void add(const Program &p, const Gpu &gpu, const Settings &settings);
   void add_assignment(const Program &p);
   void keep(const Contents &contents);
+
+ private:
+  void add_stay(const Program &p, const std::vector<Gpu> &all);
 };
 
 inline u64 context_cost(const Gpu &gpu, const Settings &settings) {
@@ -73,6 +83,10 @@ inline u64 asked_of(const Program &p, const Gpu &gpu, const Settings &settings) 
 inline u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings) {
   return std::max(asked_of(p, gpu, settings), context_cost(gpu, settings) + p.workload.expected);
 }
+// The same three where its context and variables may be there already: what more it takes there.
+u64 least_room_of(const Program &p, const Gpu &gpu);
+u64 asked_room_of(const Program &p, const Gpu &gpu, const Settings &settings);
+u64 room_of(const Program &p, const Gpu &gpu, const Settings &settings);
 // What it will soon ask for beyond what it was promised, if it behaves like earlier runs.
 u64 expected_of(const Program &p);
 // The part of the measured free memory that `p` was promised.
@@ -81,5 +95,9 @@ u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings);
 u64 held_by(const Program &p, const Gpu &gpu, const Settings &settings);
 // What becomes free when it leaves.
 u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings);
+// The part of that which stays if it leaves at depth "memory", as far as it is known.
+u64 stay_of(const Program &p, const Gpu &gpu, const Settings &settings);
+// What becomes free when the program, which is leaving, has left.
+u64 freed_by(const Program &p, const Gpu &gpu, const Settings &settings);
 
 }  // namespace ckpt::manager

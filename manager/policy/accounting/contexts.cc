@@ -77,6 +77,13 @@ void Contexts::update_variables(Program &p) {
   if (p.context() && p.gpu() != kNoGpu && bytes) note_variables(p, bytes);
 }
 
+// The measurement is of the moment at which it says that it has left. Its arrays and pools count,
+// too.
+u64 Contexts::stay_of(const Program &p) const {
+  if (p.gpu() == kNoGpu) return 0;
+  return footprint(p).value_or(manager::stay_of(p, state_.gpu(p.gpu()), state_.settings));
+}
+
 void Contexts::confirm(const Program &p) {
   const Gpu *gpu = p.gpu() != kNoGpu ? &state_.gpu(p.gpu()) : nullptr;
   bool known = gpu != nullptr && gpu->context_known && gpu->measured;

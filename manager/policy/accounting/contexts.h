@@ -34,6 +34,9 @@ class Contexts {
   // Its memory has changed, so its variables may have been measured.
   void update_variables(Program &p);
 
+  // What stays of a program that leaves its GPU at depth "memory".
+  u64 stay_of(const Program &p) const;
+
  private:
   std::optional<u64> footprint(const Program &p) const;
   void note_context(Program &p, std::optional<u64> footprint);

@@ -73,6 +73,7 @@ void Admission::serve_waiting(const std::vector<Program *> &waiting) {
   for (size_t i = 0; i < waiting.size(); i++) {
     Program &p = *waiting[i];
     if (!p.waiting() || state_.now < p.retry_at) continue;
+    if (p.stay() != nullptr && p.stay()->deepening) continue;  // until it has answered
     if (!placement_.suits_any(p)) {
       release(p);
       continue;
@@ -123,7 +124,7 @@ void Admission::assign(Program &p, const Pending &before, GpuIndex g) {
 }
 
 void Admission::resume(Program &p, GpuIndex g) {
-  state_.enter(p, Resuming{g, p.contents()});
+  state_.enter(p, Resuming{g, p.contents(), p.stay() != nullptr ? *p.stay() : Stay{}});
   state_.accounting.add(p, state_.gpu(g), state_.settings);
   state_.send(p, out::Migrate{state_.gpu(g).uuid});
 }
@@ -135,7 +136,7 @@ void Admission::drop_reservation(const Program &p) {
 
 // An earlier Manager had managed that device.
 void Admission::release(Program &p) {
-  state_.enter(p, Resuming{kNoGpu, p.contents()});
+  state_.enter(p, Resuming{kNoGpu, p.contents(), p.stay() != nullptr ? *p.stay() : Stay{}});
   grant_all(p);
   state_.send(p, out::Migrate{});
 }

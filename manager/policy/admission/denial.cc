@@ -37,10 +37,10 @@ void Denial::deny(Program &p, u32 ticket, const std::string &why) {
 bool Denial::hopeless(const Program &p) const {
   for (GpuIndex g = 0; g < state_.gpu_count(); g++) {
     const Gpu &gpu = state_.gpu(g);
-    u64 need = least_need_of(p, gpu);
-    if (!placement_.suits(p, g) || need > gpu.total) continue;
-    if (gpu.foreign || gpu.dying) return false;
-    if (state_.account(g).programs > 0 || gpu.free >= need) return false;
+    const GpuAccount &account = state_.account(g);
+    if (!placement_.suits(p, g) || least_need_of(p, gpu) > gpu.total) continue;
+    if (gpu.foreign || gpu.dying || account.stayers > 0) return false;
+    if (account.programs > 0 || gpu.free >= least_need_of(p, gpu)) return false;
   }
   return true;
 }
@@ -72,8 +72,9 @@ bool Denial::refuse_last(Program &p) {
 
 bool Denial::deadlocked(GpuIndex g) const {
   const Gpu &gpu = state_.gpu(g);
-  if (state_.account(g).programs == 0 || gpu.foreign || gpu.dying || credits_.returning(g))
-    return false;
+  const GpuAccount &account = state_.account(g);
+  if (account.programs == 0 || gpu.foreign || gpu.dying || credits_.returning(g)) return false;
+  if (account.deepening > 0 || account.staying > 0) return false;
   bool others_run = false, all_fixed = true;
   for (const auto &p : state_.programs) {
     if (p->on_gpu() && !p->blocked()) {

@@ -70,7 +70,7 @@ void Starvation::reserve(Program &starving) {
   account.starving = &starving;
   account.starving_need = starving.wants_alone()
                               ? gpu.total
-                              : std::min(gpu.total, need_of(starving, gpu, state_.settings));
+                              : std::min(gpu.total, room_of(starving, gpu, state_.settings));
 }
 
 GpuIndex Starvation::best_gpu(const Program &starving) const {
@@ -89,8 +89,8 @@ GpuIndex Starvation::best_gpu(const Program &starving) const {
 
 u64 Starvation::missing(const Program &starving, GpuIndex g) const {
   const GpuAccount &account = state_.account(g);
-  u64 need = need_of(starving, state_.gpu(g), state_.settings);
-  u64 coming = account.available() + account.freeing;
+  u64 need = room_of(starving, state_.gpu(g), state_.settings);
+  u64 coming = account.available() + account.freeing + account.staying_beside(starving);
   return need > coming ? need - coming : 0;
 }
 

@@ -33,33 +33,46 @@ bool Eviction::can_leave(const Program &p) const {
   return in_memory || on_disk;
 }
 
-Evicting &Eviction::begin(Program &p) {
+Evicting &Eviction::begin(Program &p, bool memory_only) {
   u64 bytes = bytes_to_keep(p), host = state_.settings.host_bytes;
   bool on_disk = bytes > host || state_.accounting.host_kept > host - bytes;
   Contents contents{bytes, on_disk};
   state_.accounting.keep(contents);
   Residence stay = *p.residence();
-  state_.enter(p, Evicting{stay, contents});
+  Evicting leaving{stay, contents};
+  leaving.memory_only = memory_only;
+  state_.enter(p, leaving);
   GpuAccount &account = state_.account(p.gpu());
   account.leaving++;
-  account.freeing += footprint_of(p, state_.gpu(p.gpu()), state_.settings);
+  account.freeing += freed_by(p, state_.gpu(p.gpu()), state_.settings);
   return std::get<Evicting>(p.state);
 }
 
-void Eviction::signal(Program &p) {
-  begin(p);
+bool Eviction::may_leave_context(const Program &p, u64 missing) const {
+  if (!p.knows_depths || !p.context()) return false;
+  const Gpu &gpu = state_.gpu(p.gpu());
+  u64 frees = footprint_of(p, gpu, state_.settings) - stay_of(p, gpu, state_.settings);
+  return frees >= missing;
+}
+
+void Eviction::signal(Program &p, bool memory_only) {
+  begin(p, memory_only);
   state_.send(p, out::Signal{});
 }
 
-void Eviction::suspend(Program &p) {
-  begin(p);
+void Eviction::suspend(Program &p, bool memory_only) {
+  begin(p, memory_only);
   send_suspend(p);
 }
 
 void Eviction::send_suspend(Program &p) {
   Evicting &e = std::get<Evicting>(p.state);
   e.suspend_sent = true;
-  state_.send(p, out::Suspend{e.contents.on_disk ? state_.settings.disk_folder : ""});
+  std::string folder = e.contents.on_disk ? state_.settings.disk_folder : "";
+  if (e.memory_only)
+    state_.send(p, out::SuspendMemory{folder});
+  else
+    state_.send(p, out::Suspend{folder});
 }
 
 // ---- for a request
@@ -69,16 +82,19 @@ void Eviction::make_room(Program &p, u64 bytes) {
   const GpuAccount &account = state_.account(p.gpu());
   bool for_starving = account.kept_from(p);
   u64 coming = account.available_to(p) + account.freeing;
-  if (!for_starving && account.leaving > 0 && coming >= bytes) return;
+  bool leaving = account.leaving > 0 || account.deepening > 0;
+  if (!for_starving && leaving && coming >= bytes) return;
+  // Evicted programs give back what stays of them first (deepening.h).
+  if (!for_starving && account.staying > 0 && coming + account.staying >= bytes) return;
   bool choose = state_.settings.victim == Victim::Cheapest && !for_starving;
   Program *guest =
       p.is_guest() ? nullptr : guest_to_leave(p.gpu(), bytes - std::min(bytes, coming));
   Program *victim = guest != nullptr ? guest : choose ? cheapest(p, bytes) : &p;
   if (victim == nullptr || !can_leave(*victim)) return;  // it waits with its memory
   if (victim == &p)
-    suspend(p);
+    suspend(p, may_leave_context(p, 0));
   else
-    signal(*victim);
+    signal(*victim, may_leave_context(*victim, bytes - std::min(bytes, coming)));
 }
 
 // Only programs count that make enough room by leaving. The one that asks always does.
@@ -116,6 +132,7 @@ bool Eviction::is_spared(const Program &p) const {
 // program answers later, it leaves as it was told, unless that has become useless.
 void Eviction::note_unresponsive() {
   for (const auto &p : state_.programs) {
+    if (auto *evicted = std::get_if<Evicted>(&p->state)) note_unresponsive(*evicted);
     auto *e = std::get_if<Evicting>(&p->state);
     if (e == nullptr || e->unresponsive) continue;
     if (!state_.has_run(*p, state_.settings.eviction_timeout)) continue;
@@ -123,8 +140,18 @@ void Eviction::note_unresponsive() {
     if (e->gpu == kNoGpu) continue;
     GpuAccount &account = state_.account(e->gpu);
     account.leaving--;
-    account.freeing -= footprint_of(*p, state_.gpu(e->gpu), state_.settings);
+    account.freeing -= freed_by(*p, state_.gpu(e->gpu), state_.settings);
   }
+}
+
+void Eviction::note_unresponsive(Evicted &evicted) {
+  Stay &stay = evicted.stay;
+  if (!stay.deepening || stay.fixed) return;
+  if (state_.now - stay.since < state_.settings.eviction_timeout) return;
+  stay.fixed = true;
+  GpuAccount &account = state_.account(stay.gpu);
+  account.deepening--;
+  account.freeing -= stay.bytes;
 }
 
 // The program that stopped waiting for it was evicted itself.
@@ -143,16 +170,17 @@ void Eviction::end_time_slices(const Program &starving, GpuIndex g) {
 
 void Eviction::leave_for(const Program &p, GpuIndex g, const std::function<Program *(u64)> &next) {
   const GpuAccount &account = state_.account(g);
-  u64 need = need_of(p, state_.gpu(g), state_.settings);
+  u64 need = room_of(p, state_.gpu(g), state_.settings);
   for (;;) {
     bool place = account.programs - account.leaving < state_.settings.programs_per_gpu;
-    u64 coming = account.available() + account.freeing;
+    u64 coming = account.available() + account.freeing + account.staying_beside(p);
     if (place && coming >= need) return;
     credits_.revoke();
     if (place && credits_.returning(g)) return;
-    Program *leaves = next(need - std::min(need, coming));
+    u64 missing = need - std::min(need, coming);
+    Program *leaves = next(missing);
     if (leaves == nullptr) return;
-    signal(*leaves);
+    signal(*leaves, may_leave_context(*leaves, missing));
   }
 }
 
@@ -189,10 +217,11 @@ Program *Eviction::guest_to_leave(GpuIndex g, u64 missing) const {
 
 bool Eviction::send_guests_away(const Program &p, GpuIndex g) {
   const Gpu &gpu = state_.gpu(g);
-  u64 room = state_.account(g).available() + state_.account(g).freeing;
+  const GpuAccount &account = state_.account(g);
+  u64 room = account.available() + account.freeing + account.staying_beside(p);
   for (const auto &q : state_.programs)
     if (is_guest_to_leave(*q, g)) room += footprint_of(*q, gpu, state_.settings);
-  if (room < need_of(p, gpu, state_.settings)) return false;
+  if (room < room_of(p, gpu, state_.settings)) return false;
   leave_for(p, g, [&](u64 missing) { return guest_to_leave(g, missing); });
   return true;
 }

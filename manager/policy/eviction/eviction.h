@@ -18,10 +18,11 @@ class Eviction {
   // True if it has not refused too often, and the host has room for its contents.
   bool can_leave(const Program &p) const;
   // Tells a running program to leave: the signal of MC-16, which it answers with Query.
-  void signal(Program &p);
+  // With `memory_only`, its context stays.
+  void signal(Program &p, bool memory_only = false);
   // Tells a program to leave because its own request cannot be granted. It waits for an answer, so
   // no signal is needed.
-  void suspend(Program &p);
+  void suspend(Program &p, bool memory_only = false);
   // The answer to Query, if the program still has to leave.
   void send_suspend(Program &p);
 
@@ -42,7 +43,9 @@ class Eviction {
   static bool resumes_first(const Program &p, const Program &other);
 
  private:
-  Evicting &begin(Program &p);
+  Evicting &begin(Program &p, bool memory_only);
+  // It can leave its context behind, and `missing` bytes become free nevertheless.
+  bool may_leave_context(const Program &p, u64 missing) const;
   Program *cheapest(const Program &asking, u64 bytes) const;
   Program *longest_resident(const Program &starving, GpuIndex g) const;
   bool is_guest_to_leave(const Program &p, GpuIndex g) const;
@@ -50,6 +53,7 @@ class Eviction {
   // Signals programs on `g` that `next` chooses, until there is room for `p` or it chooses none.
   void leave_for(const Program &p, GpuIndex g, const std::function<Program *(u64)> &next);
   bool is_spared(const Program &p) const;
+  void note_unresponsive(Evicted &evicted);
 
   State &state_;
   const WorkloadProfiles &profiles_;

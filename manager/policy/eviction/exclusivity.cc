@@ -8,7 +8,7 @@ namespace ckpt::manager {
 bool Exclusivity::is_alone(const Program &p) const {
   const GpuAccount &account = state_.account(p.gpu());
   bool taken = account.taken(p) && eviction_.can_leave(p);
-  return !taken && account.programs == 1 && !state_.gpu(p.gpu()).dying;
+  return !taken && account.programs == 1 && account.stayers == 0 && !state_.gpu(p.gpu()).dying;
 }
 
 // The code has not run yet, so `p` can still leave: for an empty GPU, or because the others cannot
@@ -68,7 +68,9 @@ GpuIndex Exclusivity::cheapest_to_clear(const Program &p) const {
 std::optional<u64> Exclusivity::cost_to_clear(GpuIndex g, const Program &p) const {
   u64 bytes = 0;
   for (const auto &q : state_.programs) {
-    if (q->gpu() != g || q.get() == &p) continue;
+    if (q.get() == &p) continue;
+    if (q->stay() != nullptr && q->stay()->gpu == g && q->stay()->fixed) return std::nullopt;
+    if (q->gpu() != g) continue;
     bool stays = q->is(Phase::Assigned) && !eviction_.can_leave(*q);
     if (q->unresponsive() || stays) return std::nullopt;
     bytes += q->used + 1;

@@ -96,6 +96,11 @@ bool Placement::keeps_assignment(const Program &p, GpuIndex g) const {
 }
 
 bool Placement::may_enter(const Program &p, GpuIndex g) {
+  bool empty = state_.account(g).stayers_beside(p) == 0;
+  return (empty || !p.wants_alone()) && admits(p, g) && has_room(p, g) && !kept_apart(p, g);
+}
+
+bool Placement::admits(const Program &p, GpuIndex g) const {
   const GpuAccount &account = state_.account(g);
   if (!suits(p, g) || account.taken(p) || is_for_others(p, g)) return false;
   // What the kernels of an exclusive program will allocate is unknown, so nothing of an earlier
@@ -104,9 +109,7 @@ bool Placement::may_enter(const Program &p, GpuIndex g) {
   u32 kept = account.kept_from(p) ? 1 : 0;
   if (account.programs + kept >= state_.settings.programs_per_gpu) return false;
   bool too_many = account.contextless >= state_.settings.contextless_per_gpu;
-  if (p.is(Phase::Pending) && (none_assignable(p, keeps_assignment(p, g)) || too_many))
-    return false;
-  return has_room(p, g) && !kept_apart(p, g);
+  return !p.is(Phase::Pending) || (!none_assignable(p, keeps_assignment(p, g)) && !too_many);
 }
 
 // A guest takes no memory for which a program that is not a guest waits.
@@ -121,10 +124,11 @@ bool Placement::is_for_others(const Program &p, GpuIndex g) const {
 bool Placement::has_room(const Program &p, GpuIndex g) const {
   const GpuAccount &account = state_.account(g);
   const Gpu &gpu = state_.gpu(g);
-  bool empty = account.programs == 0 && !gpu.foreign && !gpu.dying;
-  u64 need = empty                   ? least_need_of(p, gpu)
-             : account.programs == 0 ? asked_of(p, gpu, state_.settings)
-                                     : need_of(p, gpu, state_.settings);
+  bool alone = account.programs == 0;
+  bool empty = alone && account.stayers_beside(p) == 0 && !gpu.foreign && !gpu.dying;
+  u64 need = empty   ? least_room_of(p, gpu)
+             : alone ? asked_room_of(p, gpu, state_.settings)
+                     : room_of(p, gpu, state_.settings);
   u64 room = keeps_place(p, g) ? account.available() : account.available_to(p);
   return need + account.expected <= room;
 }
@@ -163,8 +167,8 @@ GpuIndex Placement::choose_gpu(const Program &p) {
   GpuIndex best = kNoGpu, previous = p.previous_gpu();
   auto cost = [&](GpuIndex g) {
     const GpuAccount &account = state_.account(g);
-    return std::tuple(p.failures(g), too_small(p, g), account.programs, stretch_with(p, g),
-                      ~account.available());
+    return std::tuple(p.failures(g), too_small(p, g), account.programs, !p.stays_on(g),
+                      stretch_with(p, g), ~account.available());
   };
   for (GpuIndex g = 0; g < state_.gpu_count(); g++) {
     if (!may_enter(p, g)) continue;

@@ -53,6 +53,9 @@ class Placement {
   // It was assigned there, asks again, and needs no more than was expected.
   static bool keeps_place(const Program &p, GpuIndex g);
   bool may_enter(const Program &p, GpuIndex g);
+  // It may, but for the memory that it needs.
+  bool admits(const Program &p, GpuIndex g) const;
+  bool has_room(const Program &p, GpuIndex g) const;
 
   // The best GPU for `p` now; kNoGpu: it has to wait.
   GpuIndex choose_gpu(const Program &p);
@@ -62,7 +65,6 @@ class Placement {
  private:
   bool keeps_assignment(const Program &p, GpuIndex g) const;
   bool is_for_others(const Program &p, GpuIndex g) const;
-  bool has_room(const Program &p, GpuIndex g) const;
   bool kept_apart(const Program &p, GpuIndex g);
   double stretch_with(const Program &p, GpuIndex g) const;
   Program *best_behind(std::span<Program *const> behind, const Program &next, GpuIndex g);

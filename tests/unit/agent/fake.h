@@ -49,6 +49,9 @@ class FakeParticipant : public Participant {
   std::string requirements() override { return std::string("{\"api\":\"") + name_ + "\"}"; }
   Result<> lock() override { return step("lock"); }
   Result<> detach() override;
+  Result<> release_memory() override;
+  bool on_devices() const override { return on_devices_; }
+  void undo_lock() override { (void)step("undo_lock"); }
   Result<> attach_again() override { return step("attach_again"); }
   Result<> attach(const std::string &session) override;
   Result<> load(Source &source) override;
@@ -66,6 +69,7 @@ class FakeParticipant : public Participant {
   bool keeps = true;                       // keeps_contents()
   bool looks_first = false;                // looks()
   bool clears = false;                     // loads_zeros()
+  bool has_depths = false;                 // release_memory() is not detach()
   bool loads_nothing = false;              // load() succeeds at once, without reading pieces
   Memory memory;
   // A call of the API that changes `memory`; it passes the gate.
@@ -80,6 +84,7 @@ class FakeParticipant : public Participant {
   App &app_;
   const char *name_;
   Gate gate_;
+  bool on_devices_ = false;
 };
 
 class App {

@@ -53,7 +53,15 @@ Result<> FakeParticipant::save(Sink &sink) {
 
 Result<> FakeParticipant::detach() {
   if (on_detach) on_detach();
-  return step("detach");
+  Result<> done = step("detach");
+  if (done) on_devices_ = false;
+  return done;
+}
+
+Result<> FakeParticipant::release_memory() {
+  if (!has_depths) return detach();
+  on_devices_ = true;
+  return step("release_memory");
 }
 
 Result<> FakeParticipant::use_devices(std::span<const DevicePair> map) {
@@ -64,6 +72,7 @@ Result<> FakeParticipant::use_devices(std::span<const DevicePair> map) {
 
 Result<> FakeParticipant::attach(const std::string &session) {
   app_.need(session == session_socket(), "the new session");
+  on_devices_ = false;
   return step("attach");
 }
 

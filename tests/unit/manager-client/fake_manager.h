@@ -64,13 +64,17 @@ class Manager {
       if (!*m) return {};
       Result<managed::ToManager> message = managed::decode_to_manager((*m)->type, (*m)->body);
       REQUIRE(message);
+      auto *uses = std::get_if<in::Uses>(&*message);
       if (auto *k = std::get_if<in::Workload>(&*message))
         kind = k->hash;
+      else if (uses && (uses->apis & managed::kKnowsDepths) != 0)
+        knows_depths = true;
       else
         return *message;
     }
   }
   u64 kind = 0;
+  bool knows_depths = false;
   std::string heard() { return managed::name_of(hear()); }
   void welcome() { say(out::Welcome{managed::kVersion, kGraceMs}); }
 

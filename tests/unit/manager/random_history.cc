@@ -56,6 +56,8 @@ History::History(u64 seed) : random_(seed) {
     if (s.exclusive || s.fixed || s.late) strict_ = false;
   }
   if (one_in(2)) mix();
+  if (one_in(2))
+    for (Sim &s : sims_) s.knows_depths = !one_in(4);
   policy_ = new_policy();
 }
 
@@ -132,7 +134,7 @@ void History::live(Sim &s) {
       s.at = At::Connecting;
       s.sent.push_back(
           in::Join{.version = managed::kVersion, .priority = static_cast<i32>(upto(3)) - 1});
-      if (s.apis != managed::kCuda) s.sent.push_back(in::Uses{s.apis});
+      if (s.apis != managed::kCuda || s.knows_depths) s.sent.push_back(uses(s));
       if (one_in(2)) std::swap(s.sent.front(), s.sent.back());  // either order will do
       s.sent.push_back(in::Workload{s.profile});
       s.sent.push_back(in::Connect{0, s.exclusive});
@@ -316,7 +318,11 @@ void History::hear(Sim &s, const managed::ToProgram &message) {
     s.signalled = true;
     answer_signal(s);
   } else if (std::get_if<out::Suspend>(&message) != nullptr) {
-    suspended(s);
+    suspended(s, false);
+  } else if (std::get_if<out::SuspendMemory>(&message) != nullptr) {
+    suspended(s, true);
+  } else if (std::get_if<out::Deepen>(&message) != nullptr) {
+    deepened(s);
   } else if (auto *m = std::get_if<out::Migrate>(&message)) {
     migrated(s, gpu_named(m->gpu));
   } else if (auto *m = std::get_if<out::ApiAdded>(&message)) {
@@ -361,18 +367,45 @@ void History::denied(Sim &s, u32 ticket) {
   if (ticket == 0) end(s, false);
 }
 
-void History::suspended(Sim &s) {
+in::Uses History::uses(const Sim &s) {
+  return {s.apis | (s.knows_depths ? managed::kKnowsDepths : 0)};
+}
+
+void History::suspended(Sim &s, bool memory_only) {
+  if (memory_only && !s.knows_depths) broken("a program was sent what it does not know");
   if (s.fixed || s.starting || s.at == At::Suspended)
     return s.sent.push_back(in::Failed{"it cannot"});
   if (s.exclusive) broken("an exclusive program was told to leave");
   evictions_++;
-  give_all(s);
+  // Only CUDA has two depths.
+  bool stays = memory_only && s.apis != managed::kOpenCl && s.gpu != kNoGpu;
+  if (stays)
+    leave_context(s);
+  else
+    give_all(s);
   for (auto &[ticket, ask] : s.asks) ask.before_eviction = ask.granted;
   s.credit = s.spare = 0;
   if (s.said != s.used) s.sent.push_back(in::CudaFree{s.said = s.used});
   s.at = At::Suspended;
   s.checked = true;
-  s.sent.push_back(in::SuspendDone{s.used});
+  if (!memory_only) return s.sent.push_back(in::SuspendDone{s.used});
+  s.sent.push_back(in::Evicted{s.used, stays ? std::to_string(s.stays_on) : ""});
+}
+
+void History::leave_context(Sim &s) {
+  stays_++;
+  s.held -= s.used;
+  free_[static_cast<size_t>(s.gpu)] += s.used;
+  s.stays_on = std::exchange(s.gpu, kNoGpu);
+}
+
+void History::deepened(Sim &s) {
+  if (s.at != At::Suspended) return broken("a program that runs was to give back what stays");
+  if (one_in(10) && s.refusals++ < 2) return s.sent.push_back(in::Failed{"it cannot"});
+  s.refusals = 0;
+  deepenings_++;
+  give_all(s);
+  s.sent.push_back(in::Evicted{s.used, ""});
 }
 
 void History::migrated(Sim &s, GpuIndex gpu) {
@@ -385,10 +418,16 @@ void History::migrated(Sim &s, GpuIndex gpu) {
     return s.sent.push_back(in::Unsuited{std::to_string(gpu), "it is picky"});
   }
   u64 context = context_on(gpu);
+  bool moves = s.stays_on != kNoGpu && s.stays_on != gpu;
+  if (moves) {
+    give_all(s);
+    s.sent.push_back(in::Evicted{s.used, ""});
+  }
   bool too_small = never_had(gpu, context + s.variables + s.used);
   if (too_small || one_in(50)) return s.sent.push_back(in::Failed{"not this time"});
   s.gpu = gpu;
-  take(s, context + s.variables + s.used);
+  bool there = std::exchange(s.stays_on, kNoGpu) != kNoGpu;
+  take(s, there ? s.used : context + s.variables + s.used);
   s.at = At::Running;
   s.sent.push_back(in::MigDone{s.used});
 }

@@ -29,6 +29,8 @@ class History {
   // A hash of all orders without their texts: a refactoring must not change it.
   u64 digest() const { return digest_; }
   u64 unasked() const { return unasked_; }
+  u64 stays() const { return stays_; }
+  u64 deepenings() const { return deepenings_; }
 
  private:
   enum class At : u8 { Start, Connecting, Assigned, Running, Suspended, Ended };
@@ -56,6 +58,9 @@ class History {
     bool starting = false;  // that API, right now
     bool picky = false;     // runs on its first GPU only
     GpuIndex first = kNoGpu;
+    bool knows_depths = false;
+    GpuIndex stays_on = kNoGpu;  // evicted: its context and variables (`held`) are still there
+    u32 refusals = 0;            // of Deepen, in a row
     std::set<GpuIndex> refused;  // it has reported these as unsuited
     u32 left = 0;                // actions until it ends
     u32 tickets = 0;
@@ -92,7 +97,11 @@ class History {
   void hear(Sim &s, const managed::ToProgram &message);
   void answer_signal(Sim &s);
   void denied(Sim &s, u32 ticket);
-  void suspended(Sim &s);
+  void suspended(Sim &s, bool memory_only);
+  void deepened(Sim &s);
+  void leave_context(Sim &s);
+  static managed::to_manager::Uses uses(const Sim &s);
+  static GpuIndex place_of(const Sim &s) { return s.gpu != kNoGpu ? s.gpu : s.stays_on; }
   void migrated(Sim &s, GpuIndex gpu);
   void deliver(Sim &s);
   void restart();
@@ -116,6 +125,7 @@ class History {
   Time now_{0};
   u64 digest_ = 1469598103934665603ull;
   u64 decisions_ = 0, evictions_ = 0, denials_ = 0, late_exclusives_ = 0, unasked_ = 0;
+  u64 stays_ = 0, deepenings_ = 0;
   std::string broken_;
 };
 

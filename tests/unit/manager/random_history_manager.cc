@@ -29,7 +29,8 @@ void History::deliver(Sim &s) {
   managed::ToManager message = std::move(s.sent.front());
   s.sent.pop_front();
   measure();
-  if (s.gpu != kNoGpu && apis_[static_cast<size_t>(s.gpu)] != managed::kOpenCl)
+  GpuIndex place = place_of(s);
+  if (place != kNoGpu && apis_[static_cast<size_t>(place)] != managed::kOpenCl)
     policy_->footprint(s.id, s.held);
   take_orders(policy_->receive(now_, s.id, message));
 }
@@ -79,8 +80,9 @@ void History::restart() {
     }
     if (s.gpu != kNoGpu) join.gpu = std::to_string(s.gpu);
     s.refused.clear();
-    if (s.apis != managed::kCuda) s.sent.push_back(in::Uses{s.apis});
+    if (s.apis != managed::kCuda || s.knows_depths) s.sent.push_back(uses(s));
     s.sent.push_back(join);
+    if (s.stays_on != kNoGpu) s.sent.push_back(in::Evicted{s.used, std::to_string(s.stays_on)});
     s.sent.push_back(in::Workload{s.profile});
     if (s.at == At::Connecting) s.sent.push_back(in::Connect{s.told, s.exclusive});
     if (s.starting) s.sent.push_back(in::AddApi{managed::kAllApis & ~s.apis});
@@ -107,9 +109,9 @@ void History::take(Sim &s, u64 bytes) {
 }
 
 void History::give_all(Sim &s) {
-  if (s.gpu != kNoGpu) free_[static_cast<size_t>(s.gpu)] += s.held;
+  if (place_of(s) != kNoGpu) free_[static_cast<size_t>(place_of(s))] += s.held;
   s.held = 0;
-  s.gpu = kNoGpu;
+  s.gpu = s.stays_on = kNoGpu;
 }
 
 void History::check() {
@@ -122,8 +124,8 @@ void History::check() {
   }
   for (const Sim &s : sims_)
     for (const Sim &other : sims_)
-      if (s.exclusive && s.gpu != kNoGpu && s.held > 0 && &other != &s && other.gpu == s.gpu &&
-          other.held > 0)
+      if (s.exclusive && s.gpu != kNoGpu && s.held > 0 && &other != &s &&
+          place_of(other) == s.gpu && other.held > 0)
         broken("an exclusive program is not alone");
 }
 

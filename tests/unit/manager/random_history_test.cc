@@ -27,6 +27,7 @@ TEST_CASE("random histories keep all guarantees") {
   u64 count = number("CKPT_HISTORIES", kDefaultCount);
   u64 first = number("CKPT_HISTORY", 0);
   u64 decisions = 0, evictions = 0, denials = 0, exclusives = 0, unasked = 0, digest = 0;
+  u64 stays = 0, deepenings = 0;
   for (u64 seed = first; seed < first + count; seed++) {
     History h(seed);
     std::string broken = h.run();
@@ -36,14 +37,19 @@ TEST_CASE("random histories keep all guarantees") {
     denials += h.denials();
     exclusives += h.late_exclusives();
     unasked += h.unasked();
+    stays += h.stays();
+    deepenings += h.deepenings();
     digest = digest * 31 + h.digest();
   }
   MESSAGE(count << " histories, " << decisions << " decisions, " << evictions << " evictions, "
-                << denials << " denials, digest of the orders " << digest);
+                << denials << " denials, " << stays << " stays, of which " << deepenings
+                << " were given back before the resume, digest of the orders " << digest);
   if (count < 1000) return;
   // The histories contain what they are meant to test.
   CHECK(evictions > count);
   CHECK(denials > count / 10);
   CHECK(exclusives > count / 10);
   CHECK(unasked > count / 10);
+  CHECK(stays > count / 10);
+  CHECK(deepenings > count / 20);
 }

@@ -55,6 +55,14 @@ TEST_CASE("an answer of another type or without its body is an error, a failure 
   CHECK(failed.error().hint == "what to do");
 }
 
+TEST_CASE("the depth of a suspend is known from newer agents alone") {
+  using protocol::Depth;
+  CHECK(Agent(Type::DepthIs, Writer().put(Depth::Memory)).client->depth() == Depth::Memory);
+  CHECK(Agent(Type::Failed, Writer().str("what?").str("")).client->depth() == std::nullopt);
+  CHECK(Agent(Type::DepthIs, Writer().put(u8{9})).client->depth() == std::nullopt);
+  CHECK(Agent(Type::DepthIs, {}).client->depth() == std::nullopt);
+}
+
 TEST_CASE("an answer that is larger than any agent's is refused before it is read") {
   auto ends = socket_pair();
   REQUIRE(ends);
