@@ -297,7 +297,7 @@ Result<> check(Options &o) {
       (!d.image.empty() || d.leave_running || !d.parent.empty() || !o.key_file.empty()))
     return fail_with_hint("--suspend writes no image",
                           "leave out --output, --leave-running, --parent and --key-file");
-  if (o.check && o.suspend_program)
+  if (o.check && o.suspends())
     return fail_with_hint("--check cannot be combined with --suspend",
                           "leave out --suspend: --check says whether a dump is possible");
   if (d.image == storage::kPipeImage && ::isatty(STDOUT_FILENO))
