@@ -67,6 +67,8 @@ def add_spans(runs, journal):
         state = "evicted" if leaves(event) else AFTER.get(message, event["state"])
         moment, place = event["us"] / 1e6, (state, event["gpu"])
         old, since = now.pop(run.pid, (place, moment))
+        if old[0] == state == "evicted":
+            place = old  # whatever of it stays on the GPU
         if old != place or message == "Fin":
             run.spans.append((*old, since, moment))
             since = moment
