@@ -162,11 +162,11 @@ class Lifecycle {
   std::vector<Member> members_;  // of the checkpoint in progress, in order of registration
   // The contents of devices that lose them in detach(), until the checkpoint has ended.
   std::optional<ContentsStore> store_;
-  std::optional<ContentsStore> spent_;     // of the last wake()
-  std::optional<ContentsStore> prepared_;  // for the next one
-  u64 prepared_bytes_ = 0;                 // for which it has room
-  bool kept_ = false;                      // by keep(), in the checkpoint in progress
-  bool locked_ = false;                    // by lock_suspended()
+  std::optional<ContentsStore> spent_;             // of the last wake()
+  std::optional<ContentsStore> prepared_;          // for the next one
+  u64 prepared_bytes_ = 0;                         // for which it has room
+  bool kept_ = false;                              // by keep(), in the checkpoint in progress
+  bool locked_ = false;                            // by lock_suspended()
   protocol::Depth depth_ = protocol::Depth::Full;  // to which members leave their devices
   std::atomic<protocol::State> state_{protocol::State::Running};
   std::vector<Wait> waits_;

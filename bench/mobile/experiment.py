@@ -51,6 +51,11 @@ def managed(build, gpus, scale, model, programs, options=()):
 AFTER = {"Connect": "pending", "SuspendDone": "evicted", "MigDone": "running"}
 
 
+def leaves(event):
+    """The program has left its GPU. An evicted one says Evicted, too, when it has given its context back."""
+    return event.get("from") in ("SuspendDone", "Evicted") and event["state"] == "evicting"
+
+
 def add_spans(runs, journal):
     """Fills the runs' spans from ckptd's journal, up to each program's message that it ends."""
     by_pid, now = {run.pid: run for run in runs if run.pid}, {}
@@ -59,15 +64,18 @@ def add_spans(runs, journal):
         run, message = by_pid.get(event.get("pid")), event.get("from")
         if run is None:
             continue
-        moment, place = event["us"] / 1e6, (AFTER.get(message, event["state"]), event["gpu"])
+        state = "evicted" if leaves(event) else AFTER.get(message, event["state"])
+        moment, place = event["us"] / 1e6, (state, event["gpu"])
         old, since = now.pop(run.pid, (place, moment))
+        if old[0] == state == "evicted":
+            place = old  # whatever of it stays on the GPU
         if old != place or message == "Fin":
             run.spans.append((*old, since, moment))
             since = moment
         now[run.pid] = place, since
         if message == "Fin":
             del now[run.pid], by_pid[run.pid]  # later messages change nothing
-        run.evictions += message == "SuspendDone"
+        run.evictions += leaves(event)
     for pid, (place, since) in now.items():
         by_pid[pid].spans.append((*place, since, by_pid[pid].ended))
 

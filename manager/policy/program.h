@@ -49,8 +49,8 @@ struct Contents {
   bool on_disk = false;
 };
 
-// What an evicted program has not given back: it has left at depth "memory", so its context is still
-// on that GPU, with its device variables.
+// What an evicted program has not given back: it has left at depth "memory", so its context is
+// still on that GPU, with its device variables.
 struct Stay {
   GpuIndex gpu = kNoGpu;   // none: it has given everything back
   u64 bytes = 0;           // as measured when it left, otherwise an estimate

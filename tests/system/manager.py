@@ -159,11 +159,15 @@ class Node:
         pid = job_or_pid if isinstance(job_or_pid, int) or job_or_pid is None else job_or_pid.program()
         # The last line may be incomplete.
         events = [json.loads(line) for line in self.journal.read_text().split("\n")[:-1]]
-        return [e for e in events if e.get("from") not in ("Workload", "Progress") and (pid is None or e.get("pid") == pid)]
+        return [e for e in events if e.get("from") not in ("Uses", "Workload", "Progress") and (pid is None or e.get("pid") == pid)]
 
     def messages(self, job_or_pid=None):
         """The messages in order: "Join" from a program, "> GoAhead" to it, "gone"."""
         return [e["from"] if "from" in e else "> " + e["to"] if "to" in e else "gone" for e in self.events(job_or_pid)]
+
+    def evictions(self):
+        """How often a program has left its GPU."""
+        return sum(e.get("from") in ("SuspendDone", "Evicted") and e["state"] == "evicting" for e in self.events())
 
     def alive(self):
         assert self.daemon.process.poll() is None, self.daemon.error_text

@@ -44,7 +44,7 @@ def test_the_reference_sequence(node):
     said = n.messages(pid)
     assert said == ["Connect", "> Connect", "ContextCheck", "> CCheckOk",
                     "CudaMalloc", "> GoAhead", "MallocDone",
-                    "CudaMalloc", "> Suspend", "SuspendDone", "> Migrate", "MigDone", "> GoAhead", "MallocDone",
+                    "CudaMalloc", "> SuspendMemory", "Evicted", "> Migrate", "MigDone", "> GoAhead", "MallocDone",
                     "CudaMalloc", "> GoAhead", "MallocDone", "Fin"]
 
 

@@ -133,7 +133,5 @@ def test_a_tool_gives_back_what_stays_of_an_evicted_program(node):
     assert r.returncode == 0 and json.loads(r.stdout)["depth"] == "full", r.stderr
     wait_for(lambda: staying_mib(n) == [0], "the Manager's notice")
     n.go_on("b", "2", "end")
-    finished(b)
-    a.wait_text("have 90")
     n.go_on("a", "end")
-    finished(a)
+    finished(a, b)  # in whichever order they get the GPU

@@ -51,7 +51,7 @@ def killed_between(n, first, last, name):
     return last not in n.messages(pid)
 
 
-@pytest.mark.parametrize("first, last", [("> Suspend", "SuspendDone"), ("> Migrate", "MigDone")], ids=["leaves", "returns"])
+@pytest.mark.parametrize("first, last", [("> SuspendMemory", "Evicted"), ("> Migrate", "MigDone")], ids=["leaves", "returns"])
 def test_a_program_is_killed_while_it_leaves_or_resumes(node, first, last):
     n = node("1x512M")
     assert any(killed_between(n, first, last, f"b{i}") for i in range(5)), n.messages()
@@ -141,7 +141,7 @@ def test_a_program_that_cannot_be_suspended_is_not_a_victim(node):
     shown = json.loads(n.top("--json"))["programs"][0]
     assert shown["pid"] == m.program() and shown["state"] == "running"
     assert "managed memory" in shown["cannot_be_suspended"]
-    assert n.messages(m)[-4:] == ["> Signal", "Query", "> Suspend", "Failed"]
+    assert n.messages(m)[-4:] == ["> Signal", "Query", "> SuspendMemory", "Failed"]
     n.go_on("m", "end")
     finished(m)
     b.wait_text("have 90")
@@ -163,7 +163,7 @@ def test_a_program_that_cannot_be_suspended_waits_with_its_memory(node):
     n.go_on("b", "end")
     finished(b)
     m.wait_text("have 120")
-    assert n.messages(m).count("> Suspend") == 3
+    assert n.messages(m).count("> SuspendMemory") == 3
     n.go_on("m", "end")
     finished(m)
 

@@ -75,7 +75,8 @@ def test_an_order_depends_on_its_seed_and_has_all_programs_equally_often():
 def test_spans_are_read_from_the_journal():
     run = node.Run(mix.program("map", 0.1), begun=0, ended=9, pid=7, moments={"started": 0, "checked": 9})
     messages = [(0.5, "from", "Connect", "unassigned", -1), (1, "to", "Connect", "running", 0),
-                (2, "to", "Suspend", "evicting", 0), (3, "from", "SuspendDone", "evicting", 0),
+                (2, "to", "SuspendMemory", "evicting", 0), (3, "from", "Evicted", "evicting", 0),
+                (4, "to", "Deepen", "evicted", -1), (4, "from", "Evicted", "evicted", -1),
                 (5, "to", "Migrate", "resuming", 1), (6, "from", "MigDone", "resuming", 1),
                 (7, "from", "CudaMalloc", "running", 1), (8, "from", "Fin", "running", 1),
                 (8, "to", "GoAhead", "running", 1)]

@@ -88,8 +88,7 @@ class AgentClient {
   double compile_seconds();
   // Instead of a save and a detach. The contents go to a file in `folder`, or to host memory if it
   // is empty. Returns their size in bytes.
-  Result<u64> suspend(const std::string &folder,
-                      protocol::Depth depth = protocol::Depth::Full);
+  Result<u64> suspend(const std::string &folder, protocol::Depth depth = protocol::Depth::Full);
   // How much the program has given back. No value: the agent is of an earlier version, and knows
   // only Depth::Full.
   std::optional<protocol::Depth> depth();

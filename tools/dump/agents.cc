@@ -249,9 +249,8 @@ Result<u64> Agents::deepen() {
   std::atomic<u64> bytes = 0;
   auto is_there = [&](Agent &a) { return std::ranges::find(there, &a) != there.end(); };
   if (there.size() > 1)
-    CKPT_CHECK(for_each([&](Agent &a, u32) {
-      return is_there(a) ? a.client.lock_suspended() : Result<>();
-    }));
+    CKPT_CHECK(for_each(
+        [&](Agent &a, u32) { return is_there(a) ? a.client.lock_suspended() : Result<>(); }));
   CKPT_CHECK(for_each([&](Agent &a, u32) -> Result<> {
     if (!is_there(a)) return {};
     CKPT_TRY(u64 kept, a.client.deepen());

@@ -52,8 +52,7 @@ class Agents {
   Result<> write_kept(storage::ImageWriter &image);
   // Instead of save() and detach(). Returns the bytes of contents that were moved to `folder`, or
   // to host memory if it is empty. If one agent fails, the others are woken again.
-  Result<u64> suspend(const std::string &folder, const std::string &session,
-                      protocol::Depth depth);
+  Result<u64> suspend(const std::string &folder, const std::string &session, protocol::Depth depth);
   // After connect(): all processes are suspended.
   bool suspended() const;
   // What the program has given back: Full only if that holds for all its processes.

@@ -40,7 +40,8 @@ std::string text_of(const std::vector<RunningProgram> &programs) {
   Table table({"PID", "USER", "TIME", "STATE", "MEMORY", "DEVICES", "LAST IMAGE", "PROGRAM"});
   for (const RunningProgram &p : programs)
     table.row({std::to_string(p.root ? p.root : p.keeper), printable(p.user),
-               human_duration(static_cast<u64>(p.seconds)), state_of(p), human_bytes(p.resident_bytes),
+               human_duration(static_cast<u64>(p.seconds)), state_of(p),
+               human_bytes(p.resident_bytes),
                printable(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
                last_image(p), printable(p.command)});
   return table.text();

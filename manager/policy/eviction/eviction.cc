@@ -49,7 +49,8 @@ Evicting &Eviction::begin(Program &p, bool memory_only) {
 }
 
 bool Eviction::may_leave_context(const Program &p, u64 missing) const {
-  if (!p.knows_depths || !p.context()) return false;
+  bool has_depths = p.knows_depths && (p.apis & managed::kCuda) != 0;
+  if (!has_depths || !p.context()) return false;
   const Gpu &gpu = state_.gpu(p.gpu());
   u64 frees = footprint_of(p, gpu, state_.settings) - stay_of(p, gpu, state_.settings);
   return frees >= missing;

@@ -143,3 +143,46 @@ TEST_CASE("an API that is started during an eviction gets the GPU that the progr
   manager.say(out::ApiAdded{true});
   expect_later(subject, "at GPU-2");
 }
+
+namespace {
+
+auto program_with_depths(const std::string &socket) {
+  return [socket](App &app) {
+    ::setenv(managed::kSocketVariable, socket.c_str(), 1);
+    app.one.has_depths = true;
+    ManagerClient *client = get();
+    if (client == nullptr) return app.need(false, "a client");
+    app.need(client->connect(0, false).gpu == "GPU-1", "the first device");
+    app.start();
+    client->ready();
+    app.say("it may be evicted");
+    app.wait_for_end();
+  };
+}
+
+}  // namespace
+
+TEST_CASE("an evicted program tells what stays, and gives it back when it is told to") {
+  Session session;
+  Manager manager(session);
+  Subject subject(&session, program_with_depths(manager.path()));
+  manager.welcome_next();
+  CHECK(manager.heard() == "Connect");
+  CHECK(manager.knows_depths);
+  manager.say(out::Connect{"GPU-1"});
+  expect_later(subject, "it may be evicted");
+  manager.say(out::SuspendMemory{""});
+  CHECK(std::get<in::Evicted>(manager.hear()).gpu == "GPU-1");
+  expect_later(subject, "one.release_memory");
+  manager.say(out::Deepen{});
+  CHECK(std::get<in::Evicted>(manager.hear()).gpu.empty());
+  expect_later(subject, "one.detach");
+  manager.say(out::Migrate{"GPU-1"});
+  CHECK(manager.heard() == "MigDone");
+  // The rest goes with the memory where it is told to leave as always.
+  manager.say(out::Suspend{""});
+  CHECK(manager.heard() == "SuspendDone");
+  expect_later(subject, "one.detach");
+  manager.say(out::Deepen{});
+  CHECK(std::get<in::Evicted>(manager.hear()).gpu.empty());
+}
