@@ -134,8 +134,8 @@ TEST_CASE("a child that uses the API starts an agent of its own") {
     REQUIRE(socket);
     CHECK(Tool(std::move(*socket)).hello() == State::Running);
   }
-  // Whether the child removes its socket at its end depends on whether its agent has noticed already
-  // that the tool has hung up; if not, the session keeper removes it.
+  // Whether the child removes its socket at its end depends on whether its agent has noticed
+  // already that the tool has hung up; if not, the session keeper removes it.
   subject.tell("end");
   subject.expect({"parent"});
 }
