@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 
+from conftest import wait_for
+from test_kills import state
 from test_opencl import Programs, devices  # noqa: F401 (devices is a fixture)
 
 LOOP = "while :; do echo x; sleep 0.05; done"
@@ -89,6 +91,7 @@ def test_a_program_with_a_device_is_asked_and_a_stopped_one_is_named(ckpt, devic
     code, said = report(ckpt, job.pid)
     assert code == 0 and said["needs"]["devices"], said
     os.kill(job.program(), signal.SIGSTOP)
+    wait_for(lambda: state(job.program()) == "T", "the program to stop")
     code, said = report(ckpt, job.pid)
     assert code == 1 and "is stopped: continue it first" in said["reasons"][0], said
     os.kill(job.program(), signal.SIGCONT)

@@ -29,6 +29,16 @@ def evicted(n):
     return a, b
 
 
+def give_context_back(n, a):
+    """A third program needs the room of the evicted program's context, and ends. So the driver restores a."""
+    stays = n.program(a)["stays_bytes"] >> 20
+    c = n.run("c", n.free_mib()[0] - stays + 5, pause=["end"])  # its context takes as much as a's
+    c.wait_text("have")
+    assert n.messages(a)[-2:] == ["> Deepen", "Evicted"]
+    n.go_on("c", "end")
+    finished(c)
+
+
 def test_a_program_moves_to_another_of_four_gpus(node):
     """The Manager names one GPU, and the program sees one; the driver's map must name all four."""
     n = node("4x256M", "--rebalance-after", "0.2")
@@ -53,6 +63,7 @@ def test_a_program_moves_to_another_of_four_gpus(node):
 def test_an_out_of_memory_that_is_final_is_not_tried_again(node, order):
     n = node()
     a, b = evicted(n)
+    give_context_back(n, a)
     order("cuCheckpointProcessRestore 2")
     n.go_on("b", "end")
     finished(b)
