@@ -235,6 +235,20 @@ def test_a_folder_with_images_of_another_program_is_refused(ckpt):
     assert batch(ckpt, "counter", 3).wait() == 0  # the program that the folder held has finished
 
 
+def test_the_same_words_in_another_folder_are_another_program(ckpt):
+    def start(folder):
+        (ckpt.folder / folder).mkdir(exist_ok=True)
+        (ckpt.folder / folder / "count.sh").write_text("i=0; while [ $i -lt 60 ]; do echo $i; i=$((i+1)); sleep 0.05; done\n")
+        return ckpt.start_shell(f"cd {folder}; exec {ckpt.tool('ckpt-run')} --image ../series -- sh count.sh")
+
+    assert preempted(ckpt, start("a")) == 85
+    refused = start("b")
+    assert refused.wait() == 125 and not refused.text
+    assert "holds images of sh count.sh" in refused.error_text and "where count.sh is another file" in refused.error_text
+    last = start("a")
+    assert last.wait() == 0 and numbers(last)[-1] == 59
+
+
 def test_images_that_were_not_made_for_a_command_are_named(ckpt):
     """Images of earlier versions, or put there by hand."""
     assert preempted(ckpt, batch(ckpt, "counter", 100)) == 85

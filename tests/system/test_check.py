@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 
+import pytest
+
 from conftest import wait_for
 from test_kills import state
 from test_opencl import Programs, devices  # noqa: F401 (devices is a fixture)
@@ -126,3 +128,12 @@ def test_a_program_that_may_use_landlock_is_remarked_on(ckpt):
     other = ckpt.run("sh", "-c", LOOP)
     other.wait_lines(1)
     assert report(ckpt, other.pid)[1]["remarks"] == []
+
+
+def test_a_scheduling_policy_that_criu_cannot_set_again_is_named(ckpt):
+    deadline = ["chrt", "--deadline", "--sched-runtime", "1000000", "--sched-deadline", "10000000", "--sched-period", "10000000", "0"]
+    if subprocess.run([*deadline, "true"], capture_output=True).returncode != 0:
+        pytest.skip("SCHED_DEADLINE is not permitted here")
+    job = ckpt.run(*deadline, "sleep", "1000")
+    wait_for(lambda: "SCHED_DEADLINE" in str(report(ckpt, job.pid)[1].get("reasons")), "the reason")
+    assert "chrt --other --pid 0" in ckpt.dump_refused(job.pid, "one")

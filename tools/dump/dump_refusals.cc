@@ -41,6 +41,7 @@ Reasons Dump::refusals() {
   check_unsupported(target_, reasons);  // waits for children that share memory (vfork)
   check_drivers(target_, reasons);
   check_thread_state(target_, reasons);
+  check_scheduling(target_, reasons);
   return reasons;
 }
 

@@ -2,6 +2,7 @@
 #include "tools/dump/thread_state.h"
 
 #include <linux/kcmp.h>
+#include <linux/sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,6 +25,14 @@ bool namespaces_differ(pid_t pid, pid_t thread) {
   return false;
 }
 
+// Of a thread, the main thread included: CRIU saves the policy and cannot set it again.
+std::string unrestorable_policy(pid_t thread) {
+  constexpr long kResetOnFork = 0x40000000, kSchedExt = 7;  // sched_setscheduler(2), sched_ext
+  long policy = ::syscall(SYS_sched_getscheduler, thread) & ~kResetOnFork;
+  if (policy == SCHED_DEADLINE) return "SCHED_DEADLINE";
+  return policy == kSchedExt ? "SCHED_EXT" : "";
+}
+
 std::string own_state(pid_t pid, pid_t thread) {
   if (differ(pid, thread, KCMP_FILES)) return "descriptors of its own (unshare(CLONE_FILES))";
   if (differ(pid, thread, KCMP_FS))
@@ -33,6 +42,16 @@ std::string own_state(pid_t pid, pid_t thread) {
 }
 
 }  // namespace
+
+void check_scheduling(const Target &target, Reasons &reasons) {
+  for (const Process &p : target.processes)
+    for (pid_t thread : threads_of(p.pid))
+      if (std::string policy = unrestorable_policy(thread); !policy.empty())
+        reasons.push_back(fmt::format(
+            "{}: thread {} ({}) has the scheduling policy {}, which CRIU cannot restore: give it "
+            "another one first (chrt --other --pid 0 {})",
+            name_of(p), thread, thread_name(p.pid, thread), policy, thread));
+}
 
 void check_thread_state(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes)

@@ -20,18 +20,39 @@ namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 std::string one_line(const std::vector<std::string> &words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-// The same words in another folder, or with another PATH, may be another program.
+// The same words with another PATH may be another program.
 std::string described(const std::vector<std::string> &command) {
   std::error_code ec;
   std::string program = find_program(command.front());
-  std::filesystem::path absolute = std::filesystem::canonical(program, ec);
-  return json_text(json{{"program", ec ? program : absolute.string()}, {"command", command}}) +
+  fs::path absolute = fs::canonical(program, ec);
+  return json_text(json{{"program", ec ? program : absolute.string()},
+                        {"command", command},
+                        {"folder", fs::current_path(ec).string()}}) +
          "\n";
+}
+
+// The first word that names a file here, and in the folder of the first start another one or none:
+// `python train.py` is another program in each folder. Images of earlier versions note no folder.
+std::string word_for_other_file(const std::vector<std::string> &command, const fs::path &folder) {
+  std::error_code ec;
+  if (folder.empty()) return {};
+  for (const std::string &word : command)
+    if (fs::path(word).is_relative() && fs::is_regular_file(word, ec) &&
+        !fs::equivalent(word, folder / word, ec))
+      return word;
+  return {};
+}
+
+bool same_command(json held, json ours) {
+  held.erase("folder");
+  ours.erase("folder");
+  return held == ours;
 }
 
 void warn_if_another(const std::string &image, const std::vector<std::string> &command) {
@@ -54,7 +75,14 @@ Result<> check_same_command(const Continued &what, const std::vector<std::string
   std::string noted{std::istreambuf_iterator<char>(in), {}}, ours = described(command);
   json held = parse_json(noted);
   if (!held.is_object()) return warn_if_another(what.image, command), Result<>();
-  if (noted == ours) return {};
+  if (same_command(held, parse_json(ours))) {
+    std::string folder = json_string(held, "folder"), word = word_for_other_file(command, folder);
+    if (word.empty()) return {};
+    return fail_with_hint(
+        fmt::format("{} holds images of {}, started in {}, where {} is another file", what.folder,
+                    one_line(command), folder, word),
+        fmt::format("start it from that folder, or name another folder with {}", what.option));
+  }
   std::string theirs = one_line(json_strings(json_list(held, "command")));
   std::string program = json_string(held, "program");
   return fail_with_hint(
