@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from conftest import commands_of, tree_of
-from test_kills import held, kill, tool
+from conftest import commands_of, tree_of, wait_for
+from test_kills import held, kill, state, tool
 from test_restore import dumped, refused
 
 WITH_CHILD = "sleep 1000 & while ! test -e finish; do echo x; sleep 0.05; done"
@@ -30,7 +30,9 @@ def test_a_program_that_is_killed_after_it_was_recorded_leaves_no_image(ckpt):
     job.wait_lines(3)
     process = tool(ckpt, "ckpt-dump", job.pid, "-o", "one", hold="check")
     assert held(process)
-    kill([job.program()])
+    program = job.program()
+    kill([program])
+    wait_for(lambda: state(program) in ("Z", None), "the program's end")
     code, error = continued(process)
     assert code == 1, error
     assert not (ckpt.folder / "one").exists() and ckpt.partials() == []
