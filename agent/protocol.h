@@ -138,7 +138,7 @@ enum class Type : u16 {
                   // could not look}: in a Save after SurveyWanted, from the agent, before Saved
   ZerosLoadable =
       84,        // {}: before Load: ZerosAt may take the place of slots; answered by Ok. Older
-                 // agents refuse it, and those whose devices do not write zeros themselves
+                 // agents refuse it, and so does an agent if a device of it cannot write zeros
   ZerosAt = 85,  // {u32 region, u64 offset, u64 bytes}: in a Load: they are zero
 
   ChunkWanted = 86,  // {u64 low, u64 high, u32 bytes}: agent to the process behind that socket:

@@ -32,7 +32,7 @@ static_assert(ContentsStore::kFiles <= kMaxMessageFds);
 constexpr u64 kStripe = 1 << 20;
 // The share of the free space that a store may use. The rest is left for other programs.
 constexpr u64 kMaxSharePercent = 90;
-// In one place, whose size is a u32 in the pieces of a load.
+// In one place: a load's pieces give its size as a u32.
 constexpr u64 kMostZerosInPlace = u64{1} << 30;
 
 u64 available_in(const std::string &folder) {

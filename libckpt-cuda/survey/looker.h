@@ -29,8 +29,8 @@ class HostLooker : public Looker {
 
 // Runs the kernel on the device of `context`, from any thread. The devices must be idle: to load
 // code, the driver may wait for a kernel, and holds locks meanwhile that the thread that ends the
-// kernel may need. So the kernel is loaded here, and unloaded again: both take less than 1 ms, and
-// no device memory stays in use. Fails where the driver has no code for the device.
+// kernel may need. So the kernel is loaded here, and unloaded again: no device memory stays in use.
+// Fails where the driver has no code for the device.
 class DeviceLooker : public Looker {
  public:
   explicit DeviceLooker(CUcontext context) : context_(context) {}

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A look at the contents of device memory, on the devices and before anything is copied. A device
-// reads its memory fifty times faster than the bus carries it, so a chunk need not cross the bus to
-// learn that it is all zeros, or that an image has it already.
+// reads its memory much faster than the bus carries it, so a chunk need not cross the bus to learn
+// that it is all zeros, or that an image has it already.
 //
-// The kernel reads the addresses of Reachable (memory/reachable.h): ours, never the program's own
-// mappings, which may have no access. A kernel that reads memory without access ends its context.
+// The kernel reads the addresses of Reachable (memory/reachable.h), as copies do: for memory of the
+// program's own cuMemCreate a mapping of ours, since the program's may have no access, and a kernel
+// that reads memory without access ends its context. The blocks of cuMemAlloc and of pools are read
+// where they are: a program that takes their access away (cuMemSetAccess) would end its context.
 #pragma once
 
 #include <functional>

@@ -3,7 +3,7 @@
 // XXH3-128 (docs/FORMAT.md: a chunk's address) in parts that can be computed at the same time.
 //
 // The problem. xxHash goes through its input from the beginning to the end, 64 bytes at a time: one
-// thread of a device, which has a hundred thousand, would need 100 ms for a chunk of 1 MiB.
+// thread of a device, which has a hundred thousand, would have to read a whole chunk of 1 MiB.
 //
 // The observation. Eight accumulators of 64 bits hold the state. Within a block of 1,024 bytes each
 // of them is only added to, and what is added depends on the input and the secret, not on the
