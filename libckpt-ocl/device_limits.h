@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 
 namespace ckpt::ocl {
 

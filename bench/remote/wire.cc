@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "remote/address.h"
-#include "remote/tls.h"
+#include "remote/transport/address.h"
+#include "remote/transport/tls.h"
 
 using namespace ckpt;
 using namespace ckpt::remote;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA over a connection (remote/frames.h): what the forwarding libcuda.so.1 in a program says to
-// ckpt-cuda-server on the node that has the device.
+// CUDA over a connection (remote/transport/frames.h): what the forwarding libcuda.so.1 in a program
+// says to ckpt-cuda-server on the node that has the device.
 //
 //   program ── connection ── ckpt-cuda-server ── any real libcuda.so.1
 //

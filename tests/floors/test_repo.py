@@ -51,6 +51,14 @@ def test_no_open_tasks_in_comments():
     assert not found, "file an issue for each instead:\n" + "\n".join(found)
 
 
+def test_the_glossary_is_sorted():
+    tables = re.findall(r"^\| term \|.*\n\|.*\n((?:\|.*\n)+)", read("docs/GLOSSARY.md"), re.MULTILINE)
+    assert tables
+    for table in tables:
+        terms = [row.split("|")[1].strip().lower() for row in table.splitlines()]
+        assert terms == sorted(terms)
+
+
 # References that lead out of the repository; written so that this file does not match.
 OUTSIDE = re.compile(r"\.\./sha" r"red|fac" r"ts/[a-z]+\.md|design dec" r"ision \d")
 

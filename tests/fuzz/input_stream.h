@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "remote/stream.h"
+#include "remote/transport/stream.h"
 
 namespace ckpt::remote {
 

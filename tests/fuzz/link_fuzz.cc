@@ -10,7 +10,7 @@
 #include "common/base/futex.h"
 #include "common/base/log.h"
 #include "libckpt-ocl/client/link/link.h"
-#include "libckpt-ocl/proxy/serve/channel.h"
+#include "ring/channel.h"
 #include "tests/fuzz/scratch.h"
 
 namespace {

@@ -5,8 +5,8 @@
 // packed stream; what has been read is never more than they declare.
 #include <cstdlib>
 
-#include "remote/munge_exchange.h"
-#include "remote/packed_stream.h"
+#include "remote/transport/munge_exchange.h"
+#include "remote/transport/packed_stream.h"
 #include "tests/fuzz/input_stream.h"
 
 namespace {

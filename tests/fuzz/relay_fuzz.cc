@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "common/base/log.h"
-#include "libckpt-ocl/table.h"
-#include "remote/near_relay.h"
+#include "remote/opencl/near_relay.h"
+#include "ring/table.h"
 #include "tests/fuzz/input_stream.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libFuzzer target: arbitrary bytes as the contents of an application's command ring
-// (libckpt-ocl/wire.h). They take the path of real commands: off the ring, through the decoder of
+// (ring/wire.h). They take the path of real commands: off the ring, through the decoder of
 // each function of opencl.api, and as a program's binary. No driver is called.
 #include <sys/socket.h>
 
@@ -9,8 +9,8 @@
 
 #include "common/base/log.h"
 #include "libckpt-ocl/container.h"
-#include "libckpt-ocl/proxy/serve/channel.h"
-#include "libckpt-ocl/table.h"
+#include "ring/channel.h"
+#include "ring/table.h"
 
 namespace {
 
@@ -38,7 +38,7 @@ void decode_as(u16 op, ByteView payload) {
     return decode<&::fn>(payload);
 #define LOCAL(fn, how)
 #define REFUSED(fn, why)
-#include "libckpt-ocl/opencl.api"
+#include "ring/opencl.api"
 #undef FORWARDED
 #undef LOCAL
 #undef REFUSED

@@ -20,7 +20,7 @@ from nodes import Nodes
 from test_opencl import assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
 
 HELLO, QUESTION, COMMAND, REFUSED, ANSWER, GREETING, REPLY = 1, 2, 3, 16, 17, 18, 19
-VERSION = 8  # remote/frames.h
+VERSION = 8  # remote/transport/frames.h
 MAGIC = 0x4d524b43
 SERVE = 3
 
@@ -502,7 +502,7 @@ def test_connections_that_say_nothing_have_no_process(ocl, server):
 
 
 MAP_DEVICES, INFO, SYNC = 15, 2, 1
-OF_DEVICE, DEVICE_VERSION = 1, 0x102F  # libckpt-ocl/wire.h, CL/cl.h
+OF_DEVICE, DEVICE_VERSION = 1, 0x102F  # ring/wire.h, CL/cl.h
 
 
 class LookingClient(Wire):

@@ -96,7 +96,7 @@ def test_who_may_enter_by_munge(ocl, munged):
 
 def proxy_of(uid, server, munged):
     """The tool that connects, as this user: what `ckpt-run --list-devices --host` starts."""
-    proxy = BUILD / "remote" / "ckpt-remote-proxy"
+    proxy = BUILD / "remote" / "proxy" / "ckpt-remote-proxy"
     who = dict(user=uid, group=uid, extra_groups=[], cwd="/", capture_output=True, text=True, timeout=60)
     if subprocess.run([proxy, "--version"], **who).returncode != 0:
         pytest.skip("the build folder is not open to other users")

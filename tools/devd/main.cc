@@ -10,9 +10,9 @@
 #include "common/base/print.h"
 #include "common/base/ready.h"
 #include "common/base/text.h"
-#include "remote/account.h"
-#include "remote/certificates.h"
-#include "remote/daemon.h"
+#include "remote/server/daemon.h"
+#include "remote/transport/account.h"
+#include "remote/transport/certificates.h"
 #include "tools/command_line.h"
 #include "tools/devd/proxies.h"
 

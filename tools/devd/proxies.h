@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "remote/session.h"
+#include "remote/server/session.h"
 
 namespace ckpt::tools {
 

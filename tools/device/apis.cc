@@ -41,7 +41,9 @@ std::string proxy_executable(const Api &api) {
   return internal_executable(api.library_room, fmt::format("ckpt-{}-proxy", api.name));
 }
 
-std::string remote_proxy_executable() { return internal_executable("remote", "ckpt-remote-proxy"); }
+std::string remote_proxy_executable() {
+  return internal_executable("remote/proxy", "ckpt-remote-proxy");
+}
 
 std::string cuda_server_executable() {
   return internal_executable("remote/cuda", "ckpt-cuda-server");

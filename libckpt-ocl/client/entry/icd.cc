@@ -42,7 +42,7 @@ struct Refused<Fn, Name, Why> {
 #define REFUSED(fn, why)                      \
   constexpr std::string_view name_##fn = #fn; \
   constexpr std::string_view why_##fn = why;
-#include "libckpt-ocl/opencl.api"
+#include "ring/opencl.api"
 #undef REFUSED
 
 constexpr _cl_icd_dispatch make_dispatch() {
@@ -52,7 +52,7 @@ constexpr _cl_icd_dispatch make_dispatch() {
 #define FORWARDED(fn, ...) d.fn = &entry::fn;
 #define LOCAL(fn, how) d.fn = &entry::fn;
 #define REFUSED(fn, why) d.fn = &Refused<&::fn, name_##fn, why_##fn>::call;
-#include "libckpt-ocl/opencl.api"
+#include "ring/opencl.api"
 #undef FORWARDED
 #undef LOCAL
 #undef REFUSED

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 
 struct _cl_icd_dispatch;
 
@@ -22,7 +22,7 @@ namespace ckpt::ocl::entry {
 #define FORWARDED(fn, ...) decltype(::fn) fn;
 #define LOCAL(fn, how) decltype(::fn) fn;
 #define REFUSED(fn, why)
-#include "libckpt-ocl/opencl.api"
+#include "ring/opencl.api"
 #undef FORWARDED
 #undef LOCAL
 #undef REFUSED

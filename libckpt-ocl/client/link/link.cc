@@ -10,7 +10,7 @@
 #include "libckpt-ocl/client/command/callbacks.h"
 #include "libckpt-ocl/client/command/time_stamps.h"
 #include "libckpt-ocl/client/transfer/transfer.h"
-#include "libckpt-ocl/command_ring.h"
+#include "ring/command_ring.h"
 
 namespace ckpt::ocl {
 namespace {

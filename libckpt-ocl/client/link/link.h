@@ -22,7 +22,7 @@
 #include "libckpt-ocl/client/link/staging.h"
 #include "libckpt-ocl/client/link/surroundings.h"
 #include "libckpt-ocl/client/object/objects.h"
-#include "libckpt-ocl/wire.h"
+#include "ring/wire.h"
 
 namespace ckpt::ocl {
 

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "libckpt-ocl/output_ring.h"
+#include "ring/output_ring.h"
 
 namespace ckpt::ocl {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libckpt-ocl/client/object/objects.h"
-#include "libckpt-ocl/wire.h"
+#include "ring/wire.h"
 
 namespace ckpt::ocl {
 

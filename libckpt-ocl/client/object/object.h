@@ -17,7 +17,7 @@
 
 #include "libckpt-ocl/client/object/ref.h"
 #include "libckpt-ocl/headers.h"
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 
 struct _cl_icd_dispatch;
 

@@ -20,7 +20,7 @@
 #include "libckpt-ocl/client/object/object.h"
 #include "libckpt-ocl/container.h"
 #include "libckpt-ocl/device_limits.h"
-#include "libckpt-ocl/wire.h"
+#include "ring/wire.h"
 
 namespace ckpt::ocl {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 
 namespace ckpt::ocl {
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 
 namespace ckpt::ocl {
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libckpt-ocl/device_limits.h"
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 
 namespace ckpt::ocl {
 

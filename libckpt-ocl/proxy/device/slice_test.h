@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 
 namespace ckpt::ocl {
 

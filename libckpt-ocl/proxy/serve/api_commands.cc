@@ -86,7 +86,7 @@ const std::unordered_map<u16, Handler> &handlers() {
 #define FORWARDED(fn, op, ...) {op, &carry_out<&::fn>},
 #define LOCAL(fn, how)
 #define REFUSED(fn, why)
-#include "libckpt-ocl/opencl.api"
+#include "ring/opencl.api"
 #undef FORWARDED
 #undef LOCAL
 #undef REFUSED

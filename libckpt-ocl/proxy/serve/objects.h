@@ -4,7 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 
 namespace ckpt::ocl {
 

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "common/base/unique_fd.h"
-#include "libckpt-ocl/output_ring.h"
-#include "libckpt-ocl/proxy/serve/channel.h"
+#include "ring/channel.h"
+#include "ring/output_ring.h"
 
 namespace ckpt::ocl {
 

@@ -13,9 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "libckpt-ocl/proxy/serve/channel.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
 #include "libckpt-ocl/proxy/serve/output.h"
+#include "ring/channel.h"
 
 namespace ckpt::ocl {
 

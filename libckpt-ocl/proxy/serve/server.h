@@ -11,10 +11,10 @@
 
 #include "libckpt-ocl/proxy/device/mapping.h"
 #include "libckpt-ocl/proxy/device/portable.h"
-#include "libckpt-ocl/proxy/serve/channel.h"
 #include "libckpt-ocl/proxy/serve/header_folder.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
 #include "libckpt-ocl/proxy/serve/queues.h"
+#include "ring/channel.h"
 
 namespace ckpt::ocl {
 

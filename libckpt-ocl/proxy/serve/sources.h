@@ -5,7 +5,7 @@
 #pragma once
 
 #include "libckpt-ocl/container.h"
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 
 namespace ckpt::ocl {
 

@@ -13,7 +13,7 @@
 #include "remote/cuda/client/ledger.h"
 #include "remote/cuda/client/native.h"
 #include "remote/cuda/client/own_thread.h"
-#include "remote/error_body.h"
+#include "remote/transport/error_body.h"
 
 namespace ckpt::remote::cuda {
 namespace {

@@ -27,11 +27,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "remote/connection.h"
 #include "remote/cuda/client/own_driver.h"
 #include "remote/cuda/client/site.h"
 #include "remote/cuda/handles.h"
 #include "remote/cuda/protocol.h"
+#include "remote/transport/connection.h"
 
 namespace ckpt::remote::cuda {
 

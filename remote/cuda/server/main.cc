@@ -16,7 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "remote/cuda/server/server.h"
-#include "remote/notes.h"
+#include "remote/server/notes.h"
 
 namespace ckpt::remote::cuda {
 namespace {

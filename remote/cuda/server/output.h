@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "common/base/unique_fd.h"
-#include "remote/connection.h"
+#include "remote/transport/connection.h"
 
 namespace ckpt::remote::cuda {
 

@@ -15,7 +15,6 @@
 #include <map>
 #include <memory>
 
-#include "remote/connection.h"
 #include "remote/cuda/server/arrays.h"
 #include "remote/cuda/server/call.h"
 #include "remote/cuda/server/code_parts.h"
@@ -26,6 +25,7 @@
 #include "remote/cuda/server/mirrors.h"
 #include "remote/cuda/server/output.h"
 #include "remote/cuda/server/own_streams.h"
+#include "remote/transport/connection.h"
 
 namespace ckpt::remote::cuda {
 

@@ -8,9 +8,9 @@
 
 #include "common/base/futex.h"
 #include "libckpt-ocl/container.h"
-#include "libckpt-ocl/output_ring.h"
 #include "libckpt-ocl/proxy/device/mapping.h"
-#include "libckpt-ocl/proxy/serve/channel.h"
+#include "ring/channel.h"
+#include "ring/output_ring.h"
 
 using namespace ckpt;
 using namespace ckpt::ocl;

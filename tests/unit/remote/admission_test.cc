@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/admission.h"
+#include "remote/server/admission.h"
 
 #include <doctest/doctest.h>
 
-#include "libckpt-ocl/table.h"
-#include "remote/memory_account.h"
+#include "remote/opencl/memory_account.h"
+#include "ring/table.h"
 
 using namespace ckpt;
 using namespace ckpt::remote;

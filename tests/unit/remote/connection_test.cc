@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/connection.h"
+#include "remote/transport/connection.h"
 
 #include <doctest/doctest.h>
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "common/ipc/unix_socket.h"
-#include "remote/address.h"
+#include "remote/transport/address.h"
 
 using namespace ckpt;
 using namespace ckpt::remote;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/inventory.h"
+#include "remote/server/inventory.h"
 
 #include <doctest/doctest.h>
 
-#include "remote/questions.h"
+#include "remote/opencl/questions.h"
 
 using namespace ckpt;
 using namespace ckpt::remote;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/munge_exchange.h"
+#include "remote/transport/munge_exchange.h"
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "common/ipc/unix_socket.h"
-#include "remote/authentication.h"
-#include "remote/error_body.h"
-#include "remote/pump.h"
+#include "remote/transport/authentication.h"
+#include "remote/transport/error_body.h"
+#include "remote/transport/pump.h"
 
 using namespace ckpt;
 using namespace ckpt::remote;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a server of OpenCL devices may send, and when.
-#include "remote/near_relay.h"
+#include "remote/opencl/near_relay.h"
 
 #include <doctest/doctest.h>
 
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 #include "tests/fuzz/input_stream.h"
 
 using namespace ckpt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/packed_stream.h"
+#include "remote/transport/packed_stream.h"
 
 #include <doctest/doctest.h>
 #include <zstd.h>
@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "common/ipc/unix_socket.h"
-#include "remote/connection.h"
+#include "remote/transport/connection.h"
 
 using namespace ckpt;
 using namespace ckpt::remote;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/pump.h"
+#include "remote/transport/pump.h"
 
 #include <doctest/doctest.h>
 #include <netinet/in.h>
@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-#include "remote/tls.h"
+#include "remote/transport/tls.h"
 
 using namespace ckpt;
 using namespace ckpt::remote;

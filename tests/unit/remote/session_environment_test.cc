@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/session_environment.h"
+#include "remote/transport/session_environment.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

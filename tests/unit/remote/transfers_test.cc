@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/transfers.h"
+#include "remote/opencl/transfers.h"
 
 #include <doctest/doctest.h>
 
-#include "libckpt-ocl/table.h"
+#include "ring/table.h"
 
 using namespace ckpt;
 using namespace ckpt::remote;
