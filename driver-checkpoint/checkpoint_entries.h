@@ -2,7 +2,7 @@
 //
 // The entries of the driver whose state of this process is checkpointed (driver_checkpoint.h). Two
 // libraries have a driver in the process: the one in front of the local driver, and the forwarding
-// one after a move to the own node (remote/cuda/client/own_driver.h).
+// one after a move to the own node (remote/cuda/client/link/own_driver.h).
 #pragma once
 
 // Whichever header is included first: each form of an entry has its own symbol.

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "remote/cuda/client/ledger.h"
+#include "remote/cuda/client/objects/ledger.h"
 
 using namespace ckpt;
 using namespace ckpt::remote::cuda;

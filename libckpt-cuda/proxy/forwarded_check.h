@@ -8,7 +8,8 @@
 
 namespace ckpt::cuda {
 
-// Whether these are the requirements of such a process (remote/cuda/client/requirements.h).
+// Whether these are the requirements of such a process
+// (remote/cuda/client/lifecycle/requirements.h).
 bool is_forwarded(const nlohmann::json &requirements);
 
 // As check_devices(). The process sees the chosen devices in their order, or all that are offered;

@@ -20,10 +20,10 @@ std::string folder_with(const char *file, const std::vector<fs::path> &folders) 
 
 }  // namespace
 
-// In the build folder this executable is in remote/. The runtime is the software device's own,
+// In the build folder this executable is in remote/proxy/. The runtime is the software device's own,
 // which runs over any driver and asks none for private interfaces; NVIDIA's does.
 nlohmann::json cuda_environment() {
-  fs::path build = own_folder().parent_path(), installed = installed_libdir();
+  fs::path build = own_folder().parent_path().parent_path(), installed = installed_libdir();
   std::string driver =
       folder_with("libcuda.so.1", {build / "remote" / "cuda", installed / "remote-cuda"});
   std::string runtime =

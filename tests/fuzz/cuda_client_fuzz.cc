@@ -10,13 +10,13 @@
 #include "agent/protocol.h"
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
-#include "remote/cuda/client/chosen_devices.h"
-#include "remote/cuda/client/client.h"
-#include "remote/cuda/client/copies_ahead.h"
-#include "remote/cuda/client/memory.h"
-#include "remote/cuda/client/placed_code.h"
-#include "remote/cuda/client/quiesce.h"
-#include "remote/cuda/client/shared_memory.h"
+#include "remote/cuda/client/code/placed_code.h"
+#include "remote/cuda/client/lifecycle/chosen_devices.h"
+#include "remote/cuda/client/lifecycle/copies_ahead.h"
+#include "remote/cuda/client/lifecycle/quiesce.h"
+#include "remote/cuda/client/memory/memory.h"
+#include "remote/cuda/client/memory/shared_memory.h"
+#include "remote/cuda/client/objects/client.h"
 #include "tests/fuzz/scratch.h"
 
 namespace {
@@ -223,7 +223,7 @@ extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(con
   static const std::string session = scratch_folder() + "/session.sock";
   static const Result<UniqueFd> listener = listen_unix(session);
   if (!listener) std::abort();
-  set_ready();
+  set_ready(code_ended);
   std::thread server([&] { FakeServer(listener->get(), view(data, size)).run(); });
   std::optional<OwnDriver::Offer> offer;
   if (link().open(session, offer)) {

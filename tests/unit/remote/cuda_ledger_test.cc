@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The ledger of a program on CUDA devices of other nodes: what lives, and what made it.
-#include "remote/cuda/client/ledger.h"
+#include "remote/cuda/client/objects/ledger.h"
 
 #include <doctest/doctest.h>
 

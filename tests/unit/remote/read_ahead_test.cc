@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/cuda/client/read_ahead.h"
+#include "remote/cuda/client/copies/read_ahead.h"
 
 #include <doctest/doctest.h>
 

@@ -86,18 +86,29 @@ CUresult capture_free(CUstream stream, CUdeviceptr p) {
                 std::make_shared<Work>(FreeWork{p}));
 }
 
-CUresult capture_copy(u64 stream, bool waits, const CUDA_MEMCPY3D &p) {
-  if (waits) return invalidate_capture(reinterpret_cast<CUstream>(stream));
-  return append_made(stream, CU_GRAPH_NODE_TYPE_MEMCPY, p);
-}
+namespace {
 
-CUresult capture_copy(u64 stream, bool waits, u64 to, u64 from, u64 bytes) {
-  return capture_copy(stream, waits, linear_copy(to, from, bytes));
-}
+class CopyRecorder final : public Recorder {
+ public:
+  bool records(u64 stream) override { return stream_captures(stream); }
+  CUresult copy(u64 stream, bool waits, u64 to, u64 from, u64 bytes) override {
+    return copy_box(stream, waits, linear_copy(to, from, bytes));
+  }
+  CUresult copy_box(u64 stream, bool waits, const CUDA_MEMCPY3D &p) override {
+    if (waits) return invalidate_capture(reinterpret_cast<CUstream>(stream));
+    return append_made(stream, CU_GRAPH_NODE_TYPE_MEMCPY, p);
+  }
+  CUresult fill(u64 stream, bool waits, const CUDA_MEMSET_NODE_PARAMS_v1 &p) override {
+    if (waits) return invalidate_capture(reinterpret_cast<CUstream>(stream));
+    return append_made(stream, CU_GRAPH_NODE_TYPE_MEMSET, p);
+  }
+};
 
-CUresult capture_fill(u64 stream, bool waits, const CUDA_MEMSET_NODE_PARAMS_v1 &p) {
-  if (waits) return invalidate_capture(reinterpret_cast<CUstream>(stream));
-  return append_made(stream, CU_GRAPH_NODE_TYPE_MEMSET, p);
+}  // namespace
+
+Recorder &copy_recorder() {
+  static CopyRecorder recorder;
+  return recorder;
 }
 
 // Without a capture, the event's record of an earlier one is replaced.

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <optional>
 
-#include "remote/cuda/client/client.h"
+#include "remote/cuda/client/copies/recorder.h"
 
 namespace ckpt::remote::cuda {
 
@@ -39,10 +39,8 @@ CUresult capture_host(CUstream stream, const CUDA_HOST_NODE_PARAMS_v1 &p);
 CUresult capture_child(CUstream stream, const Graph &g);
 CUresult capture_allocation(CUstream stream, u64 bytes, CUdeviceptr *out);
 CUresult capture_free(CUstream stream, CUdeviceptr p);
-// `waits`: the call would wait for the work, which is not permitted.
-CUresult capture_copy(u64 stream, bool waits, const CUDA_MEMCPY3D &p);
-CUresult capture_copy(u64 stream, bool waits, u64 to, u64 from, u64 bytes);
-CUresult capture_fill(u64 stream, bool waits, const CUDA_MEMSET_NODE_PARAMS_v1 &p);
+// For copies and fills.
+Recorder &copy_recorder();
 
 // If the stream or the event is of a capture, these record the call and return its result.
 std::optional<CUresult> captured_record(CUevent event, CUstream stream, bool as_node);

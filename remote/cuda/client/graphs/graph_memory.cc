@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-#include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/memory/memory.h"
 
 namespace ckpt::remote::cuda {
 

@@ -3,7 +3,7 @@
 // Memory that a graph allocates.
 #pragma once
 
-#include "remote/cuda/client/client.h"
+#include "remote/cuda/client/objects/client.h"
 
 namespace ckpt::remote::cuda {
 

@@ -3,9 +3,9 @@
 // The launch of an executable graph. "Each launch is ordered behind any previous launches of the
 // executable graph" (CUDA driver API, cuGraphLaunch): an event at the end of a launch says so to
 // the next one, which may be in another stream.
-#include "remote/cuda/client/detours.h"
+#include "remote/cuda/client/code/launches.h"
+#include "remote/cuda/client/copies/detours.h"
 #include "remote/cuda/client/graphs/executable_graph.h"
-#include "remote/cuda/client/launches.h"
 
 namespace ckpt::remote::cuda {
 namespace {

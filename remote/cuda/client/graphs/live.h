@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "remote/cuda/client/client.h"
 #include "remote/cuda/client/graphs/graph.h"
+#include "remote/cuda/client/objects/client.h"
 
 namespace ckpt::remote::cuda {
 

@@ -3,10 +3,10 @@
 // Reading and replacing the work of a node, of a graph or of an executable one.
 #include <algorithm>
 
+#include "remote/cuda/client/code/launches.h"
 #include "remote/cuda/client/graphs/executable_graph.h"
 #include "remote/cuda/client/graphs/live.h"
 #include "remote/cuda/client/graphs/works.h"
-#include "remote/cuda/client/launches.h"
 
 namespace ckpt::remote::cuda {
 namespace {

@@ -100,6 +100,7 @@ void Recordings::abandon(Live &all, Recording &r) {
 
 void Recordings::note_existence() {
   streams_capture.store(!streams_.empty(), std::memory_order_relaxed);
+  recorder.store(streams_.empty() ? nullptr : &copy_recorder(), std::memory_order_release);
   events_captured.store(!events_.empty(), std::memory_order_relaxed);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/graphs/works.h"
 
-#include "remote/cuda/client/copies.h"
-#include "remote/cuda/client/kernel_parameters.h"
-#include "remote/cuda/client/memory.h"
+#include "remote/cuda/client/code/kernel_parameters.h"
+#include "remote/cuda/client/copies/copies.h"
+#include "remote/cuda/client/memory/memory.h"
 
 namespace ckpt::remote::cuda {
 namespace {
