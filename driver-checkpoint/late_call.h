@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A call of the driver with a deadline. Of the driver's own checkpoint calls only Lock has one, and
-// the others have been seen to hang (NVIDIA/cuda-checkpoint#58). A separate thread makes the call,
-// and is abandoned if the call does not return in time.
+// the others have been seen to hang (NVIDIA/cuda-checkpoint#58). A thread of its own
+// makes the call (common/base/timed_call.h): when it has returned in time, no thread of it is in
+// the dump.
 #pragma once
 
 #include <functional>

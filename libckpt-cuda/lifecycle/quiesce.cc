@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/lifecycle/quiesce.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <condition_variable>
-#include <cstring>
-#include <memory>
-#include <mutex>
 #include <thread>
 
+#include "common/base/timed_call.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/host_functions.h"
 #include "libckpt-cuda/lifecycle/streams.h"
@@ -28,16 +23,6 @@ constexpr milliseconds kOpenStep{5};
 // longer makes the checkpoint fail.
 constexpr milliseconds kCaptureLimit{2000};
 
-// cuCtxSynchronize has no time limit, so a separate thread waits for all contexts. After the
-// deadline it waits on, and ends when the device becomes idle.
-struct ContextWait {
-  std::vector<ContextInfo> contexts;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  Result<> outcome;
-};
-
 Result<> synchronize(const ContextInfo &c) {
   CurrentContext current(c.handle);
   CUresult e = current.status() == CUDA_SUCCESS ? driver().cuCtxSynchronize() : current.status();
@@ -47,32 +32,13 @@ Result<> synchronize(const ContextInfo &c) {
       "the program has lost this context: fix the failing kernel or copy");
 }
 
-void *wait_for_contexts(void *p) {
-  std::unique_ptr<std::shared_ptr<ContextWait>> owner(
-      static_cast<std::shared_ptr<ContextWait> *>(p));
-  ContextWait &wait = **owner;
+Result<> synchronize_all(const std::vector<ContextInfo> &contexts) {
   Result<> outcome;
-  for (const ContextInfo &c : wait.contexts) {
+  for (const ContextInfo &c : contexts) {
     Result<> idle = synchronize(c);
     if (!idle && outcome) outcome = std::move(idle);
   }
-  std::lock_guard lock(wait.mutex);
-  wait.done = true;
-  wait.outcome = std::move(outcome);
-  wait.changed.notify_all();
-  return nullptr;
-}
-
-Result<std::shared_ptr<ContextWait>> start_context_wait() {
-  auto wait = std::make_shared<ContextWait>();
-  wait->contexts = live_contexts();
-  auto handed = std::make_unique<std::shared_ptr<ContextWait>>(wait);
-  pthread_t thread;
-  int error = ::pthread_create(&thread, nullptr, wait_for_contexts, handed.get());
-  if (error != 0) return fail("cannot start a thread: {}", std::strerror(error));
-  (void)handed.release();  // wait_for_contexts() deletes it
-  ::pthread_detach(thread);
-  return wait;
+  return outcome;
 }
 
 // Opens the gate until no host function runs, and for kOpenStep at most: calls that come in submit
@@ -111,20 +77,22 @@ Result<> wait_for_captures(Clock::time_point deadline) {
   return {};
 }
 
-// False: calls have come in through the gate, which was open for a host function.
+// cuCtxSynchronize has no time limit, so a thread of its own waits for all contexts. After the
+// deadline it waits on, and ends when the device becomes idle. False: calls have come in through
+// the gate, which was open for a host function.
 Result<bool> wait_until_idle(Clock::time_point deadline) {
-  CKPT_TRY(std::shared_ptr<ContextWait> wait, start_context_wait());
-  std::unique_lock lock(wait->mutex);
-  auto done = [&] { return wait->done; };
-  while (!wait->changed.wait_until(lock, std::min(deadline, Clock::now() + kClosedStep), done)) {
+  CKPT_TRY(TimedCall<Result<>> wait, TimedCall<Result<>>::begin([contexts = live_contexts()] {
+             return synchronize_all(contexts);
+           }));
+  Result<> *outcome = nullptr;
+  while (!(outcome = wait.wait_until(std::min(deadline, Clock::now() + kClosedStep)))) {
     if (Clock::now() >= deadline)
       return fail_with_hint("kernels are still running", "wait longer with --timeout");
     if (host_calls_running() == 0) continue;
-    lock.unlock();
     let_host_calls_end(deadline);
     return false;
   }
-  CKPT_CHECK(wait->outcome);
+  CKPT_CHECK(*outcome);
   return true;
 }
 

@@ -20,8 +20,8 @@ std::string folder_with(const char *file, const std::vector<fs::path> &folders) 
 
 }  // namespace
 
-// In the build folder this executable is in remote/proxy/. The runtime is the software device's own,
-// which runs over any driver and asks none for private interfaces; NVIDIA's does.
+// In the build folder this executable is in remote/proxy/. The runtime is the software device's
+// own, which runs over any driver and asks none for private interfaces; NVIDIA's does.
 nlohmann::json cuda_environment() {
   fs::path build = own_folder().parent_path().parent_path(), installed = installed_libdir();
   std::string driver =

@@ -6,11 +6,9 @@
 
 #include <cstdlib>
 #include <functional>
-#include <future>
 #include <memory>
-#include <thread>
 
-#include "common/base/shortage.h"
+#include "common/base/timed_call.h"
 
 namespace ckpt::remote {
 namespace {
@@ -145,14 +143,8 @@ Result<CredentialService::Content> decode_now(const std::string &socket, const s
 // The call owns what it uses, since it goes on if it is late.
 template <class T>
 Result<T> in_time(std::function<Result<T>()> call, CredentialService::Deadline deadline) {
-  auto task = std::make_shared<std::packaged_task<Result<T>()>>(std::move(call));
-  std::future<Result<T>> result = task->get_future();
-  CKPT_TRY(std::thread thread, start_thread([task] { (*task)(); }));
-  if (result.wait_until(deadline) == std::future_status::ready) {
-    thread.join();
-    return result.get();
-  }
-  thread.detach();
+  CKPT_TRY(TimedCall<Result<T>> made, TimedCall<Result<T>>::begin(std::move(call)));
+  if (Result<T> *result = made.wait_until(deadline)) return std::move(*result);
   std::string node = this_node();
   return fail_with_hint(fmt::format("munged on {} does not answer", node),
                         fmt::format("restart munged on {}; its log may say why", node));

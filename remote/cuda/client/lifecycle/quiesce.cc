@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/lifecycle/quiesce.h"
 
-#include <memory>
+#include <optional>
+#include <thread>
 
+#include "common/base/timed_call.h"
 #include "remote/cuda/client/link/gate.h"
-#include "remote/cuda/client/link/own_thread.h"
 #include "remote/cuda/client/objects/client.h"
 
 namespace ckpt::remote::cuda {
@@ -33,26 +34,6 @@ Result<> wait_for_all_contexts() {
   return {};
 }
 
-// A call that waits for the device cannot be cancelled, so a thread of its own makes it. After the
-// deadline that thread is left behind.
-struct Wait {
-  std::mutex mutex;
-  std::condition_variable ended_condition;
-  bool ended = false;
-  Result<> result;
-
-  bool until(Clock::time_point deadline) {
-    std::unique_lock lock(mutex);
-    return ended_condition.wait_until(lock, deadline, [&] { return ended; });
-  }
-  void end(Result<> r) {
-    std::lock_guard lock(mutex);
-    result = std::move(r);
-    ended = true;
-    ended_condition.notify_all();
-  }
-};
-
 Failure still_busy() {
   return fail_with_hint("kernels are still running on the device",
                         "try again with a longer --timeout");
@@ -61,17 +42,19 @@ Failure still_busy() {
 }  // namespace
 
 Result<> quiesce_devices(Clock::time_point deadline) {
-  static std::shared_ptr<Wait> left_behind;
+  // A call that waits for the device. One that was late is waited for first.
+  static std::optional<TimedCall<Result<>>> wait;
   if (!gate().wait_empty(deadline))
     return fail_with_hint("a CUDA call did not return in time",
                           "it may wait for a kernel; try again with a longer --timeout");
-  if (left_behind && !left_behind->until(deadline)) return still_busy();
-  auto wait = std::make_shared<Wait>();
-  start_own_thread([wait] { wait->end(wait_for_all_contexts()); });
-  bool ended = wait->until(deadline);
-  left_behind = ended ? nullptr : wait;
-  if (!ended) return still_busy();
-  CKPT_CHECK(wait->result);
+  if (wait && !wait->wait_until(deadline)) return still_busy();
+  wait.reset();
+  CKPT_TRY(TimedCall<Result<>> begun, TimedCall<Result<>>::begin(wait_for_all_contexts));
+  const Result<> *result = wait.emplace(std::move(begun)).wait_until(deadline);
+  if (!result) return still_busy();
+  Result<> idle = *result;
+  wait.reset();
+  CKPT_CHECK(idle);
   // The server has the answers of all host functions; their threads here forget them.
   while (link().expects_host_calls()) {
     if (Clock::now() >= deadline) return fail("a host function of its streams has not returned");
