@@ -201,9 +201,10 @@ _ckpt_restore() {
     --all | --job) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     --copy-ahead) _ckpt_words '0 1 3' ;;
+    --user-time) _ckpt_words '600 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --truncate-file --append-files --ignore-processor --key-file --shared-key --trust-image --as-root --resume --copy-ahead --all --job --member --checkpoint --wait --json-report --version --help'
+        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --truncate-file --append-files --ignore-processor --key-file --shared-key --trust-image --as-root --resume --copy-ahead --all --user-time --job --member --checkpoint --wait --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -91,6 +91,7 @@ _ckpt-restore() {
     '--resume=[instead of an image\: a process of a program that ckpt-dump --suspend has suspended, or of one that runs and is to move to the devices of --device]:PID:_ckpt_programs' \
     '--copy-ahead=[with --resume of a program that runs\: rounds in which contents of remote CUDA devices are copied before it is paused]:ROUNDS: ' \
     '--all=[instead of an image\: restore, in the background, the newest image of each program whose images are in this folder]:FOLDER:_directories' \
+    '--user-time=[with --all\: how long the programs of one user may take together; what is not restored by then is given up]:SECONDS: ' \
     '--key-file=[the file with the key of an encrypted image]:FILE:_files' \
     '--shared-key[accept a key file that other users can read]' \
     '--trust-image[restore an image that another user owns or can change\: it runs with your rights]' \

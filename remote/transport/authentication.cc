@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/transport/authentication.h"
 
-#include <pwd.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
+#include "common/base/named_user.h"
 #include "remote/transport/munge.h"
 
 namespace ckpt::remote {
@@ -47,7 +47,7 @@ std::string chosen_munge_socket() { return variable("CKPT_MUNGE_SOCKET"); }
 Result<std::set<uid_t>> accepted_servers() {
   std::string name = variable("CKPT_DEVD_USER");
   if (name.empty()) return std::set<uid_t>{0, ::geteuid()};
-  if (const passwd *p = ::getpwnam(name.c_str())) return std::set<uid_t>{p->pw_uid};
+  if (std::optional<uid_t> uid = named_user(name)) return std::set<uid_t>{*uid};
   return fail_with_hint(
       fmt::format("CKPT_DEVD_USER is \"{}\", and this node has no such user", name),
       "set it to the user of ckpt-devd on the other node, or unset it");

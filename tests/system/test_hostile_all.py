@@ -5,9 +5,10 @@ import json
 import os
 import re
 import subprocess
+import time
 
 import crafted
-from conftest import process_exists, tree_of, wait_for
+from conftest import commands_of, process_exists, tree_of, wait_for
 from hostile_user import OTHER_UID, UID, other, user  # noqa: F401
 from test_hostile_names import HOSTILE, harmless, named, start_named
 
@@ -105,3 +106,36 @@ def test_programs_that_hang_do_not_delay_the_dumps_of_other_users(ckpt, user, ot
     assert job.wait() == 1
     assert job.text.count("the time for the programs of its user is over") == 5 and "2 dumped, 5 failed" in job.text, job.text
     assert all(process_exists(p) for p in programs) and len(list(folder.glob("*.img"))) == 2
+
+
+WAITS = "import fcntl, sys, time\nf = open(sys.argv[1], 'a')\nfcntl.flock(f, fcntl.LOCK_EX)\nopen(sys.argv[1] + '.has', 'w')\ntime.sleep(1000)"
+
+
+def test_programs_that_never_become_ready_do_not_delay_the_restores_of_other_users(ckpt, user, other):
+    """The first user's restores wait for locks that another process of this user holds. What is not restored in the user's time
+    is given up, nothing is left of it, and it can be restored later."""
+    folder = ckpt.folder / "images"
+    folder.mkdir()
+    other.keeper("sleep", "1000")
+    code, text = every(ckpt, "ckpt-dump", "-o", folder)
+    assert code == 0 and "1 dumped" in text, text
+    time.sleep(1.1)  # the newest images come first, and their time has seconds
+    for name in "ab":
+        user.keeper("/usr/bin/python3", "-c", WAITS, user.folder / name)
+        wait_for((user.folder / f"{name}.has").exists, "the lock")
+    code, text = every(ckpt, "ckpt-dump", "-o", folder)
+    assert code == 0 and "2 dumped" in text, text
+    holder = "import fcntl, sys, time\nall = [open(n) for n in sys.argv[1:]]\nfor f in all: fcntl.flock(f, fcntl.LOCK_EX)\n" \
+             "open('held', 'w')\ntime.sleep(1000)"
+    holds = user.start(["/usr/bin/python3", "-c", holder, user.folder / "a", user.folder / "b"])
+    wait_for((user.folder / "held").exists, "the locks")
+    code, text = every(ckpt, "ckpt-restore", folder, "--user-time=25")
+    assert code == 1 and "1 restored, 0 skipped, 2 failed" in text, text
+    assert text.count("the time for the programs of its user is over") == 2, text
+    assert [uids(pid) for pid in ckpt.detached] == [{OTHER_UID}]
+    wait_for(lambda: [p for p in os.listdir("/proc") if p.isdigit() and user.owns(p) and commands_of([int(p)])] == [str(holds.pid)],
+             "the end of the restores")
+    holds.kill()
+    holds.wait()
+    code, text = every(ckpt, "ckpt-restore", folder)
+    assert code == 0 and "2 restored, 1 skipped, 0 failed" in text, text

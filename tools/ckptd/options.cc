@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/ckptd/options.h"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cmath>
 #include <cstring>
 
 #include "common/base/log.h"
+#include "common/base/named_user.h"
 #include "common/base/text.h"
 #include "common/managed/socket.h"
 #include "tools/node_file.h"
@@ -29,10 +28,7 @@ u64 half_of_memory() {
 }
 
 Result<uid_t> uid_of(const std::string &word) {
-  uid_t uid = 0;
-  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), uid);
-  if (error == std::errc{} && end == word.data() + word.size()) return uid;
-  if (const passwd *p = ::getpwnam(word.c_str())) return p->pw_uid;
+  if (std::optional<uid_t> uid = named_user(word)) return *uid;
   return fail_with_hint(fmt::format("there is no user \"{}\"", word),
                         "--users takes own, all, or user names and numbers separated by commas");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/criu/criu_files.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -23,37 +24,52 @@ struct MmFields {
   static constexpr u32 kExecutable = 12, kVmas = 14;
 };
 struct VmaFields {
-  static constexpr u32 kStart = 1, kEnd = 2, kFile = 4, kStatus = 7;
+  static constexpr u32 kStart = 1, kEnd = 2, kFile = 4, kStatus = 7, kFileFlags = 10;
 };
 struct PagemapFields {
   // CRIU 4.2 has the number of pages in 64 bits, and 0 in the older field.
   static constexpr u32 kAddress = 1, kOldPages = 2, kFlags = 4, kPages = 5, kFileOfHead = 1;
 };
 struct FileFields {
-  static constexpr u32 kId = 2, kRegular = 3;
+  static constexpr u32 kId = 2, kRegular = 3, kUnixSocket = 16;
 };
 struct RegularFileFields {
-  static constexpr u32 kName = 6, kSize = 8, kExternal = 9, kMode = 10;
+  static constexpr u32 kFlags = 2, kName = 6, kSize = 8, kExternal = 9, kMode = 10;
+};
+struct UnixSocketFields {
+  static constexpr u32 kName = 11;
 };
 struct FdinfoFields {
   static constexpr u32 kId = 1, kFd = 4;
 };
 struct RemapFields {
-  static constexpr u32 kId = 1;
+  static constexpr u32 kId = 1, kOther = 2, kType = 3;
+};
+struct GhostFields {
+  static constexpr u32 kUid = 1, kGid = 2, kMode = 3;
 };
 // criu/include/image.h, criu/include/pagemap.h
 constexpr u64 kFilePrivate = 1 << 6, kFileShared = 1 << 7, kPrivate = 1 << 9, kAioRing = 1 << 13;
 constexpr u64 kStored = 1 << 2;
-constexpr u64 kAlive = 1, kStopped = 3;  // the states of tasks that are not zombies
+constexpr u64 kByLink = 0, kAsGhost = 1;  // how an unlinked file is found (remap-file-path.proto)
+constexpr u64 kAlive = 1, kStopped = 3;   // the states of tasks that are not zombies
 
 // The number in "core-12.img".
-std::optional<pid_t> number_in(std::string_view name, std::string_view prefix) {
+std::optional<pid_t> number_in(std::string_view name, std::string_view prefix, int base = 10) {
   if (!name.starts_with(prefix) || !name.ends_with(".img")) return std::nullopt;
   std::string_view digits = name.substr(prefix.size(), name.size() - prefix.size() - 4);
   pid_t n = 0;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n, base);
   bool whole = error == std::errc() && end == digits.data() + digits.size();
   return whole ? std::optional(n) : std::nullopt;
+}
+
+// CRIU writes this number to the base 16.
+std::optional<pid_t> ghost_in(std::string_view name) { return number_in(name, "ghost-file-", 16); }
+
+// Of the file's bytes, those that are read.
+u64 kept_bytes(const std::string &name, u64 size) {
+  return ghost_in(name) ? std::min(size, kMostGhostBytes) : size;
 }
 
 // The integers of a message in the fields below 16. Of repeated fields the last one.
@@ -108,14 +124,20 @@ class FactReader {
       each([&, n = *map](ByteView m) { return read_pages(process(n), m); });
     else if (auto table = number_in(name, "fdinfo-"))
       each([&, n = *table](ByteView m) { return read_descriptor(static_cast<u32>(n), m); });
+    else if (auto ghost = ghost_in(name))
+      read_ghost(static_cast<u32>(*ghost), file);
     if (!sound) facts_.complete = false;
   }
 
   // What the files say together, whatever the order in which they were read.
   void finish() {
     std::erase_if(facts_.processes, [this](const auto &p) { return !in_tree_.contains(p.first); });
-    for (u32 id : remapped_)
-      if (auto f = facts_.files.find(id); f != facts_.files.end()) f->second.by_other_name = true;
+    for (const Remap &r : remaps_)
+      if (auto f = facts_.files.find(r.id); f != facts_.files.end()) {
+        f->second.by_other_name = true;
+        if (r.type == kByLink) f->second.link = r.other;
+        if (r.type == kAsGhost) f->second.ghost = r.other;
+      }
     for (auto &[pid, p] : facts_.processes)
       if (auto core = cores_.find(pid); core != cores_.end()) {
         p.alive = core->second.alive;
@@ -127,6 +149,10 @@ class FactReader {
   struct Core {
     bool alive;
     u32 descriptors;
+  };
+  struct Remap {
+    u32 id, other;
+    u64 type;
   };
 
   bool read_tree(ByteView message) {
@@ -166,7 +192,8 @@ class FactReader {
       bool of_file = status & (kFilePrivate | kFileShared);
       p.mappings.push_back({n.at(VmaFields::kStart), n.at(VmaFields::kEnd),
                             of_file ? static_cast<u32>(n.at(VmaFields::kFile)) : 0,
-                            (status & (kFilePrivate | kPrivate | kAioRing)) != 0});
+                            (status & (kFilePrivate | kPrivate | kAioRing)) != 0,
+                            static_cast<u32>(n.at(VmaFields::kFileFlags))});
     });
     return mm.sound;
   }
@@ -191,13 +218,18 @@ class FactReader {
   bool read_file(ByteView message) {
     Numbers n(message);
     CriuFiles::File &f = facts_.files[static_cast<u32>(n.at(FileFields::kId))];
+    each_embedded(message, FileFields::kUnixSocket, [&](ByteView socket) {
+      each_embedded(socket, UnixSocketFields::kName, [&](ByteView name) {
+        std::string path(text(name));
+        if (path.starts_with('/')) f.socket = path.substr(0, path.find('\0'));
+      });
+    });
     each_embedded(message, FileFields::kRegular, [&](ByteView regular) {
       Numbers r(regular);
-      ProtoFields fields(regular);
-      while (std::optional<ProtoField> field = fields.next())
-        if (field->number == RegularFileFields::kName && field->type == 2)
-          f.path = text(field->bytes);
+      each_embedded(regular, RegularFileFields::kName,
+                    [&f](ByteView name) { f.path = text(name); });
       f.size = r.at(RegularFileFields::kSize);
+      f.flags = static_cast<u32>(r.at(RegularFileFields::kFlags));
       if (r.has(RegularFileFields::kMode))
         f.mode = static_cast<u32>(r.at(RegularFileFields::kMode));
       f.by_other_name |= r.at(RegularFileFields::kExternal) != 0;
@@ -207,8 +239,20 @@ class FactReader {
 
   bool read_remap(ByteView message) {
     Numbers n(message);
-    remapped_.insert(static_cast<u32>(n.at(RemapFields::kId)));
+    remaps_.push_back({static_cast<u32>(n.at(RemapFields::kId)),
+                       static_cast<u32>(n.at(RemapFields::kOther)), n.at(RemapFields::kType)});
     return n.sound;
+  }
+
+  // The first message; what follows are the file's contents.
+  void read_ghost(u32 number, ByteView file) {
+    for_each_message(file, [&](ByteView message) {
+      Numbers n(message);
+      auto as_u32 = [&n](u32 field) { return static_cast<u32>(n.at(field)); };
+      facts_.ghosts[number] = {as_u32(GhostFields::kUid), as_u32(GhostFields::kGid),
+                               as_u32(GhostFields::kMode)};
+      return false;
+    });
   }
 
   bool read_descriptor(u32 table, ByteView message) {
@@ -220,7 +264,7 @@ class FactReader {
 
   CriuFiles &facts_;
   std::set<pid_t> in_tree_;
-  std::set<u32> remapped_;
+  std::vector<Remap> remaps_;
   std::map<pid_t, Core> cores_;
 };
 
@@ -229,12 +273,13 @@ class FactReader {
 bool is_fact_file(const std::string &name) {
   return name == "pstree.img" || name == "files.img" || name == "remap-fpath.img" ||
          number_in(name, "core-") || number_in(name, "mm-") || number_in(name, "pagemap-") ||
-         number_in(name, "fdinfo-");
+         number_in(name, "fdinfo-") || ghost_in(name);
 }
 
 void FactFiles::add(const std::string &name, ByteView part) {
   if (!is_fact_file(name) || too_large_.contains(name)) return;
   Bytes &file = contents_[name];
+  part = part.first(kept_bytes(name, file.size() + part.size()) - file.size());
   if (file.size() + part.size() > kMostFactBytes || bytes_ + part.size() > kMostFactBytesOfAll) {
     bytes_ -= file.size();
     contents_.erase(name);
@@ -266,8 +311,8 @@ CriuFiles CriuFiles::of(const storage::ImageReader &image) {
   for (const storage::StreamEntry &s : image.streams()) {
     if (!s.name.starts_with(kCriuStreams)) continue;
     std::string name = s.name.substr(kCriuStreams.size());
-    if (is_fact_file(name) && s.size <= kMostFactBytes) {
-      Bytes contents(s.size);
+    if (is_fact_file(name) && kept_bytes(name, s.size) <= kMostFactBytes) {
+      Bytes contents(kept_bytes(name, s.size));
       if (image.read(s, 0, contents)) files.add(name, contents);
     }
     files.close(name, s.size);

@@ -21,6 +21,8 @@ namespace ckpt::tools {
 // Files that do not grow with the contents of memory. Larger ones are not read, and what they would
 // say is unknown.
 inline constexpr u64 kMostFactBytes = 16u << 20, kMostFactBytesOfAll = 64u << 20;
+// Of an unlinked file ("ghost-file-1.img"), only the beginning is read: its contents follow.
+inline constexpr u64 kMostGhostBytes = 4096;
 bool is_fact_file(const std::string &name);  // as CRIU names it: "core-12.img"
 
 // The bytes of such files, by name, while a dump writes them.
@@ -44,6 +46,7 @@ struct CriuFiles {
     u64 begin, end;
     u32 file;         // its ID; 0: none
     bool is_private;  // its pages are CRIU's
+    u32 flags = 0;    // of open(2), with which its file is opened
   };
   struct Pages {  // of private memory
     u64 begin, end;
@@ -61,15 +64,25 @@ struct CriuFiles {
     u32 executable = 0;      // the ID of its file
   };
   struct File {
-    std::string path;  // of a regular file, else ""
+    std::string path;    // of a regular file, else ""
+    std::string socket;  // the absolute path to which a UNIX socket is bound, else ""
     u64 size = 0;
     std::optional<u32> mode;
     bool by_other_name = false;  // CRIU makes it, or finds it by another name
+    u32 flags = 0;               // of open(2), with which it is opened
+    u32 link = 0;                // the ID of the file by whose name it is found; 0: none
+    u32 ghost = 0;               // the number of the unlinked file that is made anew; 0: none
+  };
+  struct Ghost {  // an unlinked file, as it is made anew
+    uid_t uid = 0;
+    gid_t gid = 0;
+    u32 mode = 0;
   };
 
   // By PID, as the processes see it themselves.
   std::map<pid_t, Process> processes;
   std::map<u32, File> files;                      // by ID
+  std::map<u32, Ghost> ghosts;                    // by number
   std::map<u32, std::map<int, u32>> descriptors;  // by table: the ID of the file of each
   std::map<std::string, u64> sizes;               // of all of CRIU's files
   bool complete = true;  // false: a file was too large, or cannot be parsed

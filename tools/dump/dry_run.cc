@@ -7,6 +7,7 @@
 #include "common/base/printable.h"
 #include "tools/dump/describe_program.h"
 #include "tools/dump/image_path.h"
+#include "tools/dump/running_files.h"
 #include "tools/dump/unsupported.h"
 #include "tools/manifest/restorable.h"
 
@@ -30,16 +31,6 @@ void allow_changes(json &manifest) {
     if (f.value("writable", false)) f["append"] = true;
   for (json &f : manifest["mapped_files"])
     if (f.value("shared", false)) f.erase("mtime_ns");
-}
-
-CriuFiles mappings_as_criu_saves_them(const Target &target) {
-  CriuFiles files;
-  files.complete = false;
-  for (const Process &p : target.processes)
-    for (const ProcMapping &m : mappings_of(p.pid))
-      if (m.permissions.ends_with('p') && !m.path.starts_with("/dev/"))
-        files.processes[p.ns_pid()].mappings.push_back({m.begin, m.end, 0, true});
-  return files;
 }
 
 json paths_of(const json &files) {
@@ -145,8 +136,10 @@ Result<DryRun> Dump::look() {
   r.needs = needs_of(target_, manifest, agents_.devices());
   allow_changes(manifest);
   CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest));
-  CriuFiles mappings = mappings_as_criu_saves_them(target_);
-  check_running_program({m, mappings, target_.files}, r.reasons);
+  CriuFiles files = files_as_criu_saves_them(target_);
+  check_running_program(
+      {.manifest = m, .criu = files, .prefix = target_.files, .user = rights_.for_files()},
+      r.reasons);
   return r;
 }
 

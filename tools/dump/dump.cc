@@ -234,9 +234,10 @@ Result<> Dump::dump_criu_side() {
   if (marker_.descriptor() >= 0) inherited.push_back(marker_.descriptor());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   if (!options_.criu_log.empty()) log = options_.criu_log;
-  CKPT_CHECK(dump_host_side({criu_, rights_, target_, *image_, facts_, cancel_,
-                             std::move(inherited), std::move(log), recorded_},
-                            stopped_));
+  Result<> done = dump_host_side({criu_, rights_, target_, *image_, facts_, cancel_,
+                                  std::move(inherited), std::move(log), recorded_},
+                                 stopped_);
+  if (!done) return cause_of(done.error());
   links_ = keep_link_remaps(target_, read_descriptors(target_));
   return {};
 }
@@ -291,7 +292,7 @@ Result<> Dump::check_recorded() const {
     bool same = now && now->start_ticks == before.start_ticks && now->ending == before.ending;
     if (!same) return fail("{} was killed during the checkpoint", name_of(before));
   }
-  return check_restorable(manifest_, CriuFiles::of(facts_), target_.files);
+  return check_restorable(manifest_, CriuFiles::of(facts_), target_.files, rights_.for_files());
 }
 
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be

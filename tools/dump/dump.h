@@ -119,6 +119,7 @@ class Dump {
   Result<> announce();
   Result<> lock_connections();
   Result<> dump_criu_side();
+  Failure cause_of(const Error &of_criu) const;
   Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
   Result<> check_recorded() const;

@@ -2,8 +2,6 @@
 #include "tools/dump/dump_all.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,7 +10,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <mutex>
 
 #include <nlohmann/json.hpp>
 
@@ -22,14 +19,13 @@
 #include "common/base/units.h"
 #include "storage/io/partial_folder.h"
 #include "tools/device/apis.h"
-#include "tools/dump/turns.h"
 #include "tools/image/text.h"
 #include "tools/json_text.h"
 #include "tools/manifest/saved_images.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
-#include "tools/proc/process_handle.h"
 #include "tools/session/end_mark.h"
+#include "tools/session/in_turns.h"
 #include "tools/session/programs.h"
 
 namespace ckpt::tools {
@@ -37,20 +33,12 @@ namespace {
 
 using nlohmann::json;
 
-using Clock = std::chrono::steady_clock;
-
-// For a dump that was cancelled because its user's time was over.
-constexpr std::chrono::seconds kUndoTime{30};
 constexpr size_t kMaxReport = 1u << 20;
 
 struct Job {
   RunningProgram program;
-  size_t number = 0;  // for Turns
   std::string image = {};
-  pid_t dump = 0;
-  ProcessHandle handle = {};
   UniqueFd report = {};
-  std::optional<Clock::time_point> killed_at = {};  // if it has not ended by then
 };
 
 // A name from a program's user: no path, and nothing for a shell to interpret.
@@ -83,8 +71,8 @@ class DumpAll {
       return fail_with_hint(fmt::format("there is no folder {}", options_.folder),
                             "create it: the image of each program is written into it");
     CKPT_TRY(std::optional<uid_t> uid, selected_user(options_.user));
-    OnCancel guard(cancel_, [this] { pass_on(cancel_.signal()); });
-    dump_in_turns(running_programs(uid), folder);
+    for (RunningProgram &p : running_programs(uid)) jobs_.push_back({std::move(p)});
+    dump_in_turns(folder);
     if (options_.remove_older) remove_older(folder);
     print_sum();
     if (int signal = cancel_.signal()) return 128 + signal;
@@ -92,36 +80,20 @@ class DumpAll {
   }
 
  private:
-  void dump_in_turns(std::vector<RunningProgram> programs, const std::string &folder) {
+  void dump_in_turns(const std::string &folder) {
     std::vector<uid_t> users;
-    for (const RunningProgram &p : programs) users.push_back(p.uid);
-    Turns turns(std::move(users), {.user_time = options_.user_time});
-    turns_ = &turns;
-    while (!turns.all_ended() && !(cancel_.signal() && running_.empty())) {
-      while (!cancel_.signal()) {
-        std::optional<size_t> next = turns.next(Clock::now());
-        if (!next) break;
-        std::string image = image_name(folder, programs[*next]);
-        start({.program = programs[*next], .number = *next, .image = std::move(image)});
-      }
-      for (const Turns::GivenUp &g : turns.give_up(Clock::now())) give_up(g, programs[g.program]);
-      wait_for_one();
-    }
+    for (const Job &job : jobs_) users.push_back(job.program.uid);
+    InTurns turns(std::move(users), {.user_time = options_.user_time},
+                  {.start = [&](size_t i) { return start(jobs_[i], folder); },
+                   .ended = [this](size_t i, int status) { return dump_ended(jobs_[i], status); },
+                   .failed = [this](size_t i, const std::string &why) { failed(jobs_[i], why); }});
+    OnCancel guard(cancel_, [&] { turns.pass_on(cancel_.signal()); });
+    turns.run([this] { return cancel_.signal() != 0; });
   }
 
-  void give_up(const Turns::GivenUp &g, const RunningProgram &program) {
-    if (!g.under_way)
-      return failed({.program = program}, "the time for the programs of its user is over");
-    std::lock_guard lock(mutex_);
-    for (Job &job : running_) {
-      if (job.number != g.program) continue;
-      job.handle.signal(SIGTERM);
-      job.killed_at = Clock::now() + kUndoTime;
-    }
-  }
-
-  void start(Job job) {
-    if (job.program.root == 0) return not_started(job, "it is still being started or restored");
+  Result<pid_t> start(Job &job, const std::string &folder) const {
+    if (job.program.root == 0) return fail("it is still being started or restored");
+    job.image = image_name(folder, job.program);
     job.report.reset(::memfd_create("ckpt-dump-report", MFD_CLOEXEC));
     UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(job.program.root), "--json", "-o",
@@ -131,59 +103,15 @@ class DumpAll {
                .err = null.get(),
                .own_group = true};
     spec.argv.insert(spec.argv.end(), options_.options.begin(), options_.options.end());
-    Result<pid_t> child = spawn(spec);
-    if (!child) return not_started(job, child.error().text());
-    job.dump = *child;
-    // Our child has its PID until we have waited for it.
-    if (Result<ProcessHandle> handle = ProcessHandle::open(*child)) job.handle = std::move(*handle);
-    std::lock_guard lock(mutex_);
-    running_.push_back(std::move(job));
+    return spawn(spec);
   }
 
-  void not_started(const Job &job, const std::string &why) {
-    turns_->ended(job.number);
-    failed(job, why);
-  }
-
-  // Returns when a dump has ended, or earlier.
-  void wait_for_one() {
-    if (running_.empty()) return;
-    std::vector<pollfd> ends;
-    for (const Job &job : running_) ends.push_back({job.handle.descriptor(), POLLIN, 0});
-    if (::poll(ends.data(), ends.size(), milliseconds_to_wake()) < 0) return;
-    for (const Job &job : running_)
-      if (job.killed_at && Clock::now() >= *job.killed_at) job.handle.signal(SIGKILL);
-    int status = 0;
-    while (pid_t pid = ::waitpid(-1, &status, WNOHANG)) {
-      if (pid < 0) return;
-      dump_ended(pid, status);
-    }
-  }
-
-  // Also when a signal may have come.
-  int milliseconds_to_wake() const {
-    constexpr std::chrono::milliseconds kMost{1000};
-    std::optional<Clock::time_point> wake = turns_->wake(Clock::now());
-    for (const Job &job : running_)
-      if (job.killed_at) wake = std::min(wake.value_or(*job.killed_at), *job.killed_at);
-    if (!wake) return static_cast<int>(kMost.count());
-    auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake - Clock::now());
-    return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kMost).count());
-  }
-
-  void dump_ended(pid_t pid, int status) {
-    std::unique_lock lock(mutex_);
-    auto it = std::ranges::find(running_, pid, &Job::dump);
-    if (it == running_.end()) return;
-    Job job = std::move(*it);
-    running_.erase(it);
-    lock.unlock();
-    turns_->ended(job.number);
+  bool dump_ended(const Job &job, int status) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
       dumped(job);
     else
-      failed(job,
-             job.killed_at ? "the time for the programs of its user is over" : why(job, status));
+      failed(job, why(job, status));
+    return false;
   }
 
   static json report_of(const Job &job) {
@@ -240,11 +168,6 @@ class DumpAll {
       print("{} dumped, {} failed\n", dumped_.size(), failed_);
   }
 
-  void pass_on(int signal) {
-    std::lock_guard lock(mutex_);
-    for (const Job &job : running_) ::kill(job.dump, signal);
-  }
-
   // Not what another image needs as its parent.
   void remove_older(const std::string &folder) const {
     Result<std::vector<SavedImage>> images = images_in(folder, nullptr, Thoroughness::Index);
@@ -264,9 +187,7 @@ class DumpAll {
 
   const DumpAllOptions &options_;
   Cancel &cancel_;
-  Turns *turns_ = nullptr;
-  std::mutex mutex_;  // guards running_ against the thread of cancel_
-  std::vector<Job> running_;
+  std::vector<Job> jobs_;
   std::vector<std::string> dumped_;
   size_t failed_ = 0;
   json list_ = json::array();

@@ -3,6 +3,7 @@
 // What a dump refuses: before it touches the program, and what the program's callbacks have left
 // open (ckpt_on_checkpoint).
 #include "tools/dump/bound_sockets.h"
+#include "tools/dump/causes_for_user.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/fabric.h"
 #include "tools/dump/host_side.h"
@@ -111,6 +112,16 @@ Result<> Dump::check_closed() const {
   return fail_with_hint(
       fmt::format("the callbacks of the program have left open:{}", as_list(reasons)),
       "close it in the `before` callback (ckpt_on_checkpoint); the program keeps running");
+}
+
+Failure Dump::cause_of(const Error &of_criu) const {
+  Reasons reasons;
+  if (!cancel_.signal()) reasons = causes_for_user(of_criu, target_, rights_);
+  if (reasons.empty()) return Failure(of_criu);
+  return fail_with_hint(
+      fmt::format("the program cannot be checkpointed with the rights of its user:{}",
+                  as_list(reasons)),
+      "the program keeps running");
 }
 
 }  // namespace ckpt::tools

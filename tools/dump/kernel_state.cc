@@ -18,6 +18,8 @@ json as_json(const ThreadPolicies &p, const std::vector<pid_t> &threads) {
   if (p.io_priority) j["io_priority"] = *p.io_priority;
   if (p.timer_slack) j["timer_slack"] = *p.timer_slack;
   if (!p.memory.empty()) j["memory"] = p.memory;
+  if (p.nice) j["nice"] = *p.nice;
+  if (p.real_time) j["real_time"] = {p.real_time->policy, p.real_time->priority};
   return j;
 }
 

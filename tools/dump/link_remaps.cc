@@ -30,13 +30,22 @@ void add_unlinked(FilesByFolder &files, const std::string &path, const std::stri
   files[fs::path(path).parent_path()].insert({st.st_dev, st.st_ino});
 }
 
+// A tool without the right to follow the link of a mapping (proc_pid_map_files(5)) takes what the
+// kernel says of it.
+void add_unlinked(FilesByFolder &files, const ProcMapping &m, const std::string &link) {
+  struct stat st {};
+  if (::stat(link.c_str(), &st) == 0 || m.inode == 0) return add_unlinked(files, m.path, link);
+  if (m.path.starts_with('/') && m.path.ends_with(kDeleted))
+    files[fs::path(m.path).parent_path()].insert({m.device, m.inode});
+}
+
 FilesByFolder unlinked_files(const Target &target, const DescriptorTable &table) {
   FilesByFolder files;
   for (const Process &p : target.processes) {
     for (const Descriptor &d : table.at(p.pid))
       if (d.kind == Descriptor::Kind::File)
         add_unlinked(files, d.target, fmt::format("/proc/{}/fd/{}", p.pid, d.fd));
-    for (const ProcMapping &m : mappings_of(p.pid)) add_unlinked(files, m.path, map_file(p.pid, m));
+    for (const ProcMapping &m : mappings_of(p.pid)) add_unlinked(files, m, map_file(p.pid, m));
   }
   return files;
 }

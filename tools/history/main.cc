@@ -10,6 +10,7 @@
 #include <set>
 
 #include "common/base/json_fields.h"
+#include "common/base/named_user.h"
 #include "common/base/print.h"
 #include "common/base/printable.h"
 #include "common/base/units.h"
@@ -182,7 +183,8 @@ void print_fit(const std::vector<json> &events) {
 
 // Each user's tools write a file of their own.
 std::string own_file_of(const Options &o) {
-  const passwd *user = o.user.empty() || !o.file.empty() ? nullptr : ::getpwnam(o.user.c_str());
+  std::optional<uid_t> uid = o.file.empty() ? named_user(o.user) : std::nullopt;
+  const passwd *user = uid ? ::getpwuid(*uid) : nullptr;
   if (!user || user->pw_uid == ::geteuid() || user->pw_uid == 0) return {};
   return fmt::format("; this user's own dumps are in --file={}/.local/state/ckpt/history.jsonl",
                      printable(user->pw_dir));

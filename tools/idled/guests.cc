@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/idled/guests.h"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "common/base/named_user.h"
 #include "common/base/text.h"
 #include "tools/text_file.h"
 
@@ -44,19 +44,11 @@ std::optional<pid_t> pid_in(const std::string &name) {
   return pid;
 }
 
-std::optional<uid_t> uid_named(const std::string &name) {
-  if (const passwd *entry = ::getpwnam(name.c_str())) return entry->pw_uid;
-  uid_t uid = 0;
-  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), uid);
-  if (error != std::errc() || end != name.data() + name.size()) return {};
-  return uid;
-}
-
 }  // namespace
 
 Result<> Guests::add_users(const std::string &names) {
   for (const std::string &name : split_at_commas(names)) {
-    std::optional<uid_t> uid = uid_named(name);
+    std::optional<uid_t> uid = named_user(name);
     if (!uid)
       return fail_with_hint(fmt::format("--guests: there is no account \"{}\"", name),
                             "write the names of the accounts of guests, separated by commas");

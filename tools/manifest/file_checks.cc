@@ -19,6 +19,12 @@ bool is_regular(const std::string &path, struct stat &st) {
   return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode);
 }
 
+// In a folder that the program's user may not search. check_open_rights() names it.
+bool is_hidden(const std::string &path) {
+  struct stat st {};
+  return ::stat(path.c_str(), &st) != 0 && errno == EACCES;
+}
+
 // A restore makes these files, with their contents and all their names.
 std::set<std::string> files_of_image(const ImageManifest &m, const std::string &prefix) {
   std::set<std::string> paths;
@@ -70,7 +76,7 @@ void warn_of_later_contents(const ImageManifest::File &f) {
 std::string refused_file(const ImageManifest::File &f, const GrownFiles &grown,
                          const std::string &prefix) {
   struct stat st {};
-  if (is_made_by_kernel(f.path)) return {};
+  if (is_made_by_kernel(f.path) || is_hidden(prefix + f.path)) return {};
   if (!is_regular(prefix + f.path, st))
     return fmt::format("the file {} is missing: put it back", f.path);
   u64 now = static_cast<u64>(st.st_size);
@@ -86,6 +92,7 @@ std::string refused_file(const ImageManifest::File &f, const GrownFiles &grown,
 
 std::string refused_mapped_file(const ImageManifest::File &f, const std::string &prefix) {
   struct stat st {};
+  if (is_hidden(prefix + f.path)) return {};
   if (!is_regular(prefix + f.path, st))
     return fmt::format("{}, which the program has mapped, is missing: install it again", f.path);
   const char *advice = "put back the version of the dump";

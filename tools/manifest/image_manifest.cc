@@ -65,9 +65,14 @@ ImageManifest::ThreadAffinity affinity_of(const json &j) {
           j.at("threads").get<std::vector<pid_t>>()};
 }
 
+std::optional<RealTime> real_time_in(const json &j) {
+  if (!j.contains("real_time")) return std::nullopt;
+  return RealTime{j.at("real_time").at(0).get<int>(), j.at("real_time").at(1).get<int>()};
+}
+
 ImageManifest::PoliciesOfThreads thread_policies_of(const json &j) {
   return {{optional_at<i64>(j, "io_priority"), optional_at<i64>(j, "timer_slack"),
-           j.value("memory", "")},
+           j.value("memory", ""), optional_at<i64>(j, "nice"), real_time_in(j)},
           j.at("threads").get<std::vector<pid_t>>()};
 }
 

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "tools/criu/streamer.h"
+#include "tools/manifest/open_rights.h"
 #include "tools/proc/processor.h"
 
 namespace ckpt::tools {
@@ -190,6 +191,7 @@ constexpr std::array kRules{
     RestoreRule{"open files", true, false, check_files_of_program},
     RestoreRule{"mapped files", true, false, check_mappings_of_program},
     RestoreRule{"modes of files", true, true, check_modes},
+    RestoreRule{"rights to open files", true, false, check_open_rights},
     RestoreRule{"names of unlinked files", true, true, check_links_of_program},
 };
 
@@ -232,10 +234,10 @@ Reasons reasons_against(const storage::ImageReader &image) {
 }
 
 Result<> check_restorable(const nlohmann::json &manifest, const CriuFiles &criu,
-                          const std::string &prefix) {
+                          const std::string &prefix, const Credentials &user) {
   CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest));
   Reasons reasons;
-  check_image_and_machine({m, criu, prefix}, reasons);
+  check_image_and_machine({.manifest = m, .criu = criu, .prefix = prefix, .user = user}, reasons);
   if (reasons.empty()) return {};
   return fail_with_hint(fmt::format("the image could not be restored:{}", as_list(reasons)),
                         "the program keeps running");

@@ -11,6 +11,7 @@
 // What no reading can tell is in LIMITS.md ("Known only at the restore").
 #pragma once
 
+#include "common/base/as_user.h"
 #include "tools/criu/criu_files.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/manifest/image_manifest.h"
@@ -23,6 +24,7 @@ struct RestorableImage {
   std::string prefix;  // what the program's paths begin with here (prefix_of_files)
   GrownFiles grown = GrownFiles::Refuse;
   bool any_processor = false;  // --ignore-processor
+  Credentials user = {};       // with whose rights a restore opens files; uid 0: root's
 };
 
 struct RestoreRule {
@@ -45,6 +47,6 @@ Reasons reasons_against(const storage::ImageReader &image);
 // All rules, for a dump: a program must not be ended if its image could not be restored. The
 // program must be stopped, because it changes its files.
 Result<> check_restorable(const nlohmann::json &manifest, const CriuFiles &criu,
-                          const std::string &prefix);
+                          const std::string &prefix, const Credentials &user);
 
 }  // namespace ckpt::tools

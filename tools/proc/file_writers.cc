@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "common/proc/status.h"
 #include "tools/proc/descriptors.h"
 
@@ -37,6 +39,27 @@ std::set<FileId> written_by(pid_t pid, const std::set<FileId> &files) {
   return found;
 }
 
+constexpr int kReading = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+
+UniqueFd open_if(const std::string &path, u64 inode) {
+  UniqueFd fd(::open(path.c_str(), kReading | O_NOFOLLOW));
+  struct stat st {};
+  bool same = fd && ::fstat(fd.get(), &st) == 0 && st.st_ino == inode;
+  return same ? std::move(fd) : UniqueFd();
+}
+
+// A file that has lost the name by which it was mapped has another one in the same folder: of
+// sem_open(3), or of a dump.
+UniqueFd open_in_folder(const std::filesystem::path &folder, const FileId &id) {
+  std::error_code ec;
+  for (const auto &entry : std::filesystem::directory_iterator(folder, ec)) {
+    struct stat st {};
+    if (::lstat(entry.path().c_str(), &st) == 0 && FileId{st.st_dev, st.st_ino} == id)
+      return open_if(entry.path(), id.inode);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string map_file(pid_t pid, const ProcMapping &m) {
@@ -49,13 +72,11 @@ bool can_write(pid_t pid, const ProcMapping &m) {
 }
 
 UniqueFd open_mapped(pid_t pid, const ProcMapping &m, const std::string &files) {
-  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  UniqueFd fd(::open(map_file(pid, m).c_str(), kFlags));
+  UniqueFd fd(::open(map_file(pid, m).c_str(), kReading));
   if (fd || !m.path.starts_with('/')) return fd;
-  fd.reset(::open((files + m.path).c_str(), kFlags | O_NOFOLLOW));
-  struct stat st {};
-  bool same = fd && ::fstat(fd.get(), &st) == 0 && st.st_ino == m.inode;
-  return same ? std::move(fd) : UniqueFd();
+  fd = open_if(files + m.path, m.inode);
+  if (fd || !m.path.ends_with(" (deleted)")) return fd;
+  return open_in_folder(std::filesystem::path(files + m.path).parent_path(), {m.device, m.inode});
 }
 
 std::vector<FileWriter> writers_of(const std::set<FileId> &files, const std::set<pid_t> &except) {

@@ -28,7 +28,8 @@ struct FileWriter {
 // The link to the file of a mapping (proc_pid_map_files(5)).
 std::string map_file(pid_t pid, const ProcMapping &m);
 // The file of a mapping, for reading. Its link is for those with a capability (CHECKPOINT_RESTORE);
-// others open it by its name, if that leads there. `files`: what the process's paths begin with.
+// others open it by its name, or by another one in its folder, if that leads there. `files`: what
+// the process's paths begin with.
 UniqueFd open_mapped(pid_t pid, const ProcMapping &m, const std::string &files);
 // True if the process can change the file through the mapping, now or after mprotect(2).
 bool can_write(pid_t pid, const ProcMapping &m);

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <linux/ioprio.h>
 #include <linux/mempolicy.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -133,8 +135,48 @@ Result<> set_policy(const RemoteCalls &calls, long number, std::vector<u64> befo
 
 bool needs_remote_calls(const ThreadPolicies &p) { return p.timer_slack || !p.memory.empty(); }
 
+Result<> apply_from_inside(const ThreadPolicies &p, pid_t process, pid_t thread) {
+  CKPT_TRY(RemoteCalls calls, RemoteCalls::in(process, thread));
+  if (p.timer_slack)
+    CKPT_CHECK(check(calls.call(SYS_prctl, {PR_SET_TIMERSLACK, static_cast<u64>(*p.timer_slack)}),
+                     "timer slack"));
+  return p.memory.empty() ? Result<>() : set_policy(calls, SYS_set_mempolicy, {}, p.memory);
+}
+
 bool needs_remote_calls(const ProcessPolicies &p) {
   return p.merge_pages || p.lock_future || !p.ranges.empty();
+}
+
+std::optional<i64> negative_nice(pid_t thread) {
+  errno = 0;
+  int nice = ::getpriority(PRIO_PROCESS, static_cast<id_t>(thread));
+  return errno == 0 && nice < 0 ? std::optional<i64>(nice) : std::nullopt;
+}
+
+std::optional<RealTime> real_time_of(pid_t thread) {
+  int policy = ::sched_getscheduler(thread) & ~SCHED_RESET_ON_FORK;
+  sched_param p{};
+  bool real_time = policy == SCHED_FIFO || policy == SCHED_RR;
+  if (!real_time || ::sched_getparam(thread, &p) != 0) return std::nullopt;
+  return RealTime{policy, p.sched_priority};
+}
+
+Result<> set_nice(i64 nice, pid_t thread) {
+  int value = static_cast<int>(nice);
+  if (negative_nice(thread).value_or(0) == nice ||
+      ::setpriority(PRIO_PROCESS, static_cast<id_t>(thread), value) == 0)
+    return {};
+  return fail_errno("nice value {}, which root can set: renice -n {} -p {}", nice, nice, thread);
+}
+
+Result<> set_real_time(const RealTime &wanted, pid_t thread) {
+  sched_param p{};
+  p.sched_priority = wanted.priority;
+  if (real_time_of(thread) == wanted || ::sched_setscheduler(thread, wanted.policy, &p) == 0)
+    return {};
+  const char *name = wanted.policy == SCHED_FIFO ? "fifo" : "rr";
+  return fail_errno("real-time policy, which root can set: chrt --{} --pid {} {}", name,
+                    wanted.priority, thread);
 }
 
 // The letters of a mapping's flags (proc_pid_smaps(5), VmFlags): locked, when touched.
@@ -159,6 +201,8 @@ ThreadPolicies ThreadPolicies::of(pid_t process, pid_t thread) {
   if (io >= 0) p.io_priority = IOPRIO_PRIO_CLASS(io) == IOPRIO_CLASS_NONE ? 0 : io;
   p.timer_slack = number_in(fmt::format("/proc/{}/timerslack_ns", thread), 10);
   p.memory = policy_in(first_bytes(thread_file(process, thread, "numa_maps")));
+  p.nice = negative_nice(thread);
+  p.real_time = real_time_of(thread);
   return p;
 }
 
@@ -217,13 +261,9 @@ Result<> apply(const ThreadPolicies &p, pid_t process, pid_t thread) {
   if (p.io_priority &&
       ::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, thread, static_cast<int>(*p.io_priority)) < 0)
     return fail_errno("I/O priority");
-  if (!needs_remote_calls(p)) return {};
-  CKPT_TRY(RemoteCalls calls, RemoteCalls::in(process, thread));
-  if (p.timer_slack)
-    CKPT_CHECK(check(calls.call(SYS_prctl, {PR_SET_TIMERSLACK, static_cast<u64>(*p.timer_slack)}),
-                     "timer slack"));
-  if (!p.memory.empty()) CKPT_CHECK(set_policy(calls, SYS_set_mempolicy, {}, p.memory));
-  return {};
+  if (needs_remote_calls(p)) CKPT_CHECK(apply_from_inside(p, process, thread));
+  if (p.nice) CKPT_CHECK(set_nice(*p.nice, thread));
+  return p.real_time ? set_real_time(*p.real_time, thread) : Result<>();
 }
 
 Result<> apply(const ProcessPolicies &p, pid_t process) {

@@ -2,7 +2,9 @@
 //
 // What a program, or who starts it, has told the kernel about how to run it, and CRIU does not
 // keep: I/O priorities (ionice), timer slack, memory policies (numactl, mbind(2)), KSM,
-// mlockall(MCL_FUTURE), and what a core dump has. Results do not depend on it, speed does.
+// mlockall(MCL_FUTURE), and what a core dump has. Also what CRIU sets again only where it may, and
+// says nothing where it may not: nice values below 0 and real-time policies, of which a user's CRIU
+// has no right. Results do not depend on it, speed does.
 #pragma once
 
 #include <sys/types.h>
@@ -17,14 +19,22 @@
 
 namespace ckpt::tools {
 
+struct RealTime {
+  int policy = 0;  // SCHED_FIFO, SCHED_RR
+  int priority = 0;
+  bool operator==(const RealTime &) const = default;
+};
+
 struct ThreadPolicies {
   std::optional<i64> io_priority;  // as ioprio_get(2) has it
   std::optional<i64> timer_slack;  // in nanoseconds
   std::string memory;              // as /proc/PID/numa_maps has it: "interleave:0-1"
+  std::optional<i64> nice;         // below 0
+  std::optional<RealTime> real_time;
   static ThreadPolicies of(pid_t process, pid_t thread);
   bool operator==(const ThreadPolicies &) const = default;
   bool empty() const { return *this == ThreadPolicies(); }
-  // Without what equals `given`.
+  // Without what equals `given`, but for what CRIU may not be able to set.
   ThreadPolicies different_from(const ThreadPolicies &given) const;
 };
 

@@ -2,6 +2,7 @@
 #include "tools/restore/background.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,17 @@ namespace ckpt::tools {
 namespace {
 
 constexpr int kFailed = 1;
+
+volatile pid_t g_child = 0;
+
+// The child is in another session, so Ctrl-C does not reach it.
+void cancel_by_signals(pid_t child) {
+  g_child = child;
+  struct sigaction action {};
+  action.sa_handler = [](int signal) { ::kill(g_child, signal); };
+  action.sa_flags = SA_RESTART;
+  for (int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+}
 
 int wait_for_report(UniqueFd in, pid_t child) {
   pid_t pid = 0;
@@ -37,6 +49,7 @@ std::optional<int> Background::detach() {
   if (child < 0) return kFailed;
   if (child > 0) {
     report_.reset();
+    cancel_by_signals(child);
     return wait_for_report(std::move(in), child);
   }
   ::setsid();

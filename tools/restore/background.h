@@ -10,7 +10,7 @@
 namespace ckpt::tools {
 
 // ckpt-restore --detach: a child process in a session of its own restores the program. It keeps our
-// standard error until the program runs.
+// standard error until the program runs, and SIGINT and SIGTERM cancel it until then.
 class Background {
  public:
   // Forks. In the parent: waits until the child has reported or ended, and returns the exit code.

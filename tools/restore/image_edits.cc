@@ -44,10 +44,16 @@ struct FileEntry {
   static constexpr u32 kRegular = 3, kTimer = 12, kUnixSocket = 16;
 };
 struct UnixSocketEntry {
-  static constexpr u32 kInode = 2, kName = 11, kDeleted = 15;
+  static constexpr u32 kInode = 2, kName = 11, kPermissions = 13, kDeleted = 15;
+};
+struct FilePermsEntry {
+  static constexpr u32 kUid = 2, kGid = 3;
 };
 struct RegularFileEntry {
   static constexpr u32 kPosition = 3, kName = 6, kSize = 8;
+};
+struct TtyInfoEntry {
+  static constexpr u32 kUid = 14, kGid = 15;
 };
 struct TimerEntry {
   static constexpr u32 kSeconds = 7, kNanoseconds = 8, kIntervalSeconds = 9,
@@ -174,6 +180,24 @@ void edit_regular_file(ProtoMessage &file, const GrownByPath &grown) {
     file.set_number(RegularFileEntry::kPosition, now);
 }
 
+// CRIU takes root for the owner of a socket whose file it does not find. A user cannot give a file
+// away.
+void keep_owner_of_socket(ProtoMessage &socket, const Credentials &user) {
+  socket.edit_each(UnixSocketEntry::kPermissions, [&user](ProtoMessage &p) {
+    if (p.number(FilePermsEntry::kUid) == user.uid) return;
+    p.set_number(FilePermsEntry::kUid, user.uid);
+    p.set_number(FilePermsEntry::kGid, user.gid);
+  });
+}
+
+// The kernel gives a new terminal its owner and group. No user may give it to the group of another
+// machine, or of /dev/pts in another namespace.
+void keep_owner_of_terminal(ProtoMessage &tty) {
+  constexpr u64 kUnchanged = ~u32{0};  // chown(2)
+  tty.set_number(TtyInfoEntry::kUid, kUnchanged);
+  tty.set_number(TtyInfoEntry::kGid, kUnchanged);
+}
+
 // Nothing is missing in the bounding set.
 void fill_bounding_set(ProtoMessage &core) {
   constexpr u64 kAll = ~u32{0};
@@ -187,10 +211,14 @@ void fill_bounding_set(ProtoMessage &core) {
 
 StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const CriuRights &rights) {
   // CRIU compares the sizes. Files are truncated after it (grown_files.h).
-  auto edit_file = [files = grown_files(m, grown), renamed = renamed_sockets(m)](ProtoMessage &e) {
+  auto edit_file = [files = grown_files(m, grown), renamed = renamed_sockets(m),
+                    user = rights.for_files()](ProtoMessage &e) {
     e.edit_each(FileEntry::kTimer, edit_timer);
     e.edit_each(FileEntry::kRegular, [&](ProtoMessage &f) { edit_regular_file(f, files); });
-    e.edit_each(FileEntry::kUnixSocket, [&](ProtoMessage &s) { edit_unix_socket(s, renamed); });
+    e.edit_each(FileEntry::kUnixSocket, [&](ProtoMessage &s) {
+      edit_unix_socket(s, renamed);
+      if (user.uid != 0) keep_owner_of_socket(s, user);
+    });
   };
   auto edit_memory = [largest = largest_mapping()](ProtoMessage &mm) {
     mm.edit_each(MmEntry::kVmas, [&](ProtoMessage &vma) { edit_vma(vma, largest); });
@@ -201,12 +229,15 @@ StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const C
     if (unprivileged) fill_bounding_set(core);
   };
   return {.wanted =
-              [](const std::string &n) {
-                return n == "files.img" || n.starts_with("mm-") || n.starts_with("core-");
+              [unprivileged = rights.unprivileged()](const std::string &n) {
+                return n == "files.img" || n.starts_with("mm-") || n.starts_with("core-") ||
+                       (unprivileged && n == "tty-info.img");
               },
           .edited =
               [=, threads = threads_of(m)](const std::string &n, Bytes bytes) {
                 if (n == "files.img") return edit_criu_file(std::move(bytes), edit_file);
+                if (n == "tty-info.img")
+                  return edit_criu_file(std::move(bytes), keep_owner_of_terminal);
                 if (n.starts_with("mm-")) return edit_criu_file(std::move(bytes), edit_memory);
                 auto process = threads.find(n);
                 return edit_criu_file(std::move(bytes), [&](ProtoMessage &core) {

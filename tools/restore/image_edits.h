@@ -15,7 +15,13 @@
 //   grown files    With --append-files: the recorded size and, where the program was at the end,
 //                  its position become the present size. The size of a file that another program
 //                  has enlarged, and that this one has mapped shared, becomes the present one.
-//   sockets        A UNIX socket that was renamed after bind(2) is bound to its new name.
+//   sockets        A UNIX socket that was renamed after bind(2) is bound to its new name. The file
+//   of
+//                  one that was unlinked gets no other owner than the user, where CRIU is not root.
+//   terminals      CRIU gives a pseudo-terminal of the program its group again, which is another
+//   one
+//                  than the kernel has given to it in a namespace of ckpt-helper's. Where CRIU does
+//                  not run as root, it keeps the kernel's.
 //   bounding set   CRIU takes from a program what its bounding set of capabilities lacks, which
 //                  needs SETPCAP. Where CRIU does not run as root, the program keeps that of this
 //                  tool.

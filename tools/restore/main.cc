@@ -38,7 +38,8 @@ struct Options {
   bool ignore_limits = false, strict_limits = false;
   std::optional<pid_t> resumed;
   u32 rounds_ahead = 0;
-  std::string all;  // a folder with images
+  std::string all;               // a folder with images
+  std::optional<int> user_time;  // seconds
   JobOptions job;
   unsigned checkpoint = 0;
   std::string wait;  // "": for ever
@@ -183,6 +184,7 @@ std::set<std::string> named_files(const std::string &list) {
 Result<int> run_all(const Options &o) {
   const RestoreOptions &r = o.restore;
   RestoreAllOptions all{.folder = o.all, .key_file = r.key_file};
+  if (o.user_time) all.user_time = std::chrono::seconds(*o.user_time);
   if (r.shared_key) all.key_access = storage::KeyAccess::Shared;
   if (!r.device.empty()) all.options.insert(all.options.end(), {"--device", r.device});
   for (auto [given, flag] :
@@ -283,9 +285,15 @@ void add_options(CommandLine &line, Options &o) {
           "are copied before it is paused")
       .range(0, 100)
       .needs(resumed);
-  line.option("--all=FOLDER", o.all,
-              "instead of an image: restore, in the background, the newest image of each program "
-              "whose images are in this folder");
+  Option all = line.option(
+      "--all=FOLDER", o.all,
+      "instead of an image: restore, in the background, the newest image of each program whose "
+      "images are in this folder");
+  line.option("--user-time=SECONDS", o.user_time,
+              "with --all: how long the programs of one user may take together; what is not "
+              "restored by then is given up")
+      .needs(all)
+      .default_is("no limit");
   line.option("--key-file=FILE", r.key_file, "the file with the key of an encrypted image");
   line.flag("--shared-key", r.shared_key, "accept a key file that other users can read");
   line.flag("--trust-image", r.trust_image,

@@ -54,9 +54,11 @@ Result<> no_reasons(const RestoreOptions &o, const Reasons &reasons) {
 
 // CRIU will open them with the same rights.
 void check_program_files(const RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
-  AsUser as(plan.rights.for_files());
+  Credentials user = plan.rights.for_files();
+  AsUser as(user);
   CriuFiles criu = CriuFiles::of(*plan.image);
-  check_image_and_machine({plan.manifest, criu, "", o.grown_files, o.ignore_processor}, reasons);
+  check_image_and_machine({plan.manifest, criu, "", o.grown_files, o.ignore_processor, user},
+                          reasons);
 }
 
 // With --continue-without-devices, a device that is missing is no reason against the restore.

@@ -18,6 +18,7 @@
 #include "tools/image/text.h"
 #include "tools/manifest/saved_images.h"
 #include "tools/proc/command.h"
+#include "tools/session/in_turns.h"
 #include "tools/session/programs.h"
 
 namespace ckpt::tools {
@@ -33,6 +34,14 @@ bool is_own(const std::string &image) {
   return ::stat((image + "/index.ckpt").c_str(), &st) == 0 && st.st_uid == ::geteuid();
 }
 
+// The images of one program, the newest first.
+struct Program {
+  std::vector<SavedImage> images;
+  size_t tried = 0;  // those before the one that is being restored
+  UniqueFd out = {}, err = {};
+  const SavedImage &image() const { return images[tried]; }
+};
+
 class RestoreAll {
  public:
   RestoreAll(const RestoreAllOptions &options, std::optional<storage::Key> key)
@@ -46,12 +55,13 @@ class RestoreAll {
     std::ranges::stable_sort(images, std::ranges::greater(), &SavedImage::created);
     while (!images.empty()) {
       SavedImage newest = images.front();
-      std::vector<SavedImage> of_program;
+      Program program;
       for (const SavedImage &i : images)
-        if (i.is_of_program(newest)) of_program.push_back(i);
+        if (i.is_of_program(newest)) program.images.push_back(i);
       std::erase_if(images, [&](const SavedImage &i) { return i.is_of_program(newest); });
-      restore_program(of_program);
+      if (is_needed(program)) programs_.push_back(std::move(program));
     }
+    restore_in_turns();
     print("{} restored, {} skipped, {} failed\n", restored_, skipped_, failed_);
     return failed_ == 0 ? 0 : 1;
   }
@@ -72,60 +82,74 @@ class RestoreAll {
     return false;
   }
 
-  void restore_program(const std::vector<SavedImage> &newest_first) {
-    const SavedImage &newest = newest_first.front();
+  bool is_needed(const Program &program) {
+    const SavedImage &newest = program.image();
     auto runs = std::ranges::find_if(running_, [&](const RunningProgram &p) {
       return p.session_folder == newest.session_folder && p.root_ns_pid == newest.root_pid;
     });
-    size_t tried = 1;
-    if (newest.state == State::Ended)
-      skip(newest, "the program has ended by itself since then");
-    else if (runs != running_.end())
-      skip(newest, fmt::format("the program is already running (PID {})", runs->root));
-    else
-      tried = restore_newest(newest_first);
-    for (size_t i = tried; i < newest_first.size(); i++)
-      skip(newest_first[i], "there is a newer one");
+    if (newest.state != State::Ended && runs == running_.end()) return true;
+    skip(newest, newest.state == State::Ended
+                     ? "the program has ended by itself since then"
+                     : fmt::format("the program is already running (PID {})", runs->root));
+    skip_older(program);
+    return false;
   }
 
-  // Returns how many images were tried. An older one is tried only if the newer one is damaged.
-  size_t restore_newest(const std::vector<SavedImage> &newest_first) {
-    for (size_t i = 0;; i++) {
-      const SavedImage &image = newest_first[i];
-      Result<pid_t> pid = start(image);
-      if (pid) {
-        restored_++;
-        say("restored", image, fmt::format("PID {}", *pid));
-        return i + 1;
-      }
-      if (i + 1 == newest_first.size() || !is_damaged(image)) {
-        fail(image, pid.error().what);
-        return i + 1;
-      }
-      skip(image, "damaged; the next older one is used: " + pid.error().what);
-    }
+  // One at a time: a restore looks whether the PIDs are free that it needs.
+  void restore_in_turns() {
+    std::vector<uid_t> users;
+    for (const Program &p : programs_) users.push_back(p.image().owner.value_or(::geteuid()));
+    InTurns turns(
+        std::move(users), {.slots = 1, .user_time = options_.user_time},
+        {.start = [this](size_t i) { return start(programs_[i]); },
+         .ended = [this](size_t i, int status) { return ended(programs_[i], status); },
+         .failed = [this](size_t i, const std::string &why) { give_up(programs_[i], why); },
+         .kill_children = true});
+    turns.run([] { return false; });
   }
 
-  Result<pid_t> start(const SavedImage &image) const {
-    UniqueFd out(::memfd_create("ckpt-restore-pid", MFD_CLOEXEC));
-    UniqueFd err(::memfd_create("ckpt-restore-errors", MFD_CLOEXEC));
+  Result<pid_t> start(Program &program) const {
+    const SavedImage &image = program.image();
+    program.out.reset(::memfd_create("ckpt-restore-pid", MFD_CLOEXEC));
+    program.err.reset(::memfd_create("ckpt-restore-errors", MFD_CLOEXEC));
     UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     Spawn spec{.argv = {sibling_tool("ckpt-restore"), "--detach", "--output", image.path + ".out",
                         image.path},
                .in = null.get(),
-               .out = out.get(),
-               .err = err.get()};
+               .out = program.out.get(),
+               .err = program.err.get()};
     if (!options_.key_file.empty() && image.encrypted)
       spec.argv.insert(spec.argv.end(), {"--key-file", options_.key_file});
     spec.argv.insert(spec.argv.end(), options_.options.begin(), options_.options.end());
-    CKPT_TRY(pid_t child, spawn(spec));
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    return spawn(spec);
+  }
+
+  // True: the next older image is to be tried, because this one is damaged.
+  bool ended(Program &program, int status) {
+    const SavedImage &image = program.image();
+    pid_t pid = std::atoi(output_in(program.out.get(), kMaxOutput).c_str());
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && pid > 0) {
+      restored_++;
+      say("restored", image, fmt::format("PID {}", pid));
+      return skip_older(program), false;
     }
-    pid_t pid = std::atoi(output_in(out.get(), kMaxOutput).c_str());
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && pid > 0) return pid;
-    std::string text = output_in(err.get(), kMaxOutput);
-    return ckpt::fail("{}", text.substr(0, text.find_last_not_of('\n') + 1));
+    std::string text = output_in(program.err.get(), kMaxOutput);
+    text.resize(text.find_last_not_of('\n') + 1);
+    bool is_last = program.tried + 1 == program.images.size();
+    if (is_last || !is_damaged(image)) return give_up(program, text), false;
+    skip(image, "damaged; the next older one is used: " + text);
+    program.tried++;
+    return true;
+  }
+
+  void give_up(const Program &program, const std::string &why) {
+    fail(program.image(), why);
+    skip_older(program);
+  }
+
+  void skip_older(const Program &program) {
+    for (size_t i = program.tried + 1; i < program.images.size(); i++)
+      skip(program.images[i], "there is a newer one");
   }
 
   bool is_damaged(const SavedImage &image) const {
@@ -137,6 +161,7 @@ class RestoreAll {
     std::string name = printable(image.path);
     std::string program = image.program.empty() ? "" : value_text(image.program, 60);
     print("{:<8}  {}  {}{}{}\n", what, name, program, program.empty() ? "" : ": ", more);
+    std::fflush(stdout);  // the next one may take minutes
   }
   void skip(const SavedImage &image, const std::string &why) {
     skipped_++;
@@ -149,6 +174,7 @@ class RestoreAll {
   const RestoreAllOptions &options_;
   std::optional<storage::Key> key_;
   std::vector<RunningProgram> running_;
+  std::vector<Program> programs_;
   size_t restored_ = 0, skipped_ = 0, failed_ = 0;
 };
 

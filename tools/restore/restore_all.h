@@ -5,9 +5,12 @@
 // The newest image of each program is used. A program is identified by its first session and its
 // PID, which its images keep through any number of restores. It is skipped if it has ended by
 // itself since then (end_mark.h) or is already running, so the command may be repeated. If its
-// newest image is damaged, the next older one is used.
+// newest image is damaged, the next older one is used. Users take turns (turns.h): a program that
+// never becomes ready does not keep other users' programs waiting.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +23,8 @@ struct RestoreAllOptions {
   std::string folder;
   std::string key_file;
   storage::KeyAccess key_access = storage::KeyAccess::Private;
-  std::vector<std::string> options;  // for every ckpt-restore
+  std::optional<std::chrono::seconds> user_time = {};  // for all programs of a user
+  std::vector<std::string> options;                    // for every ckpt-restore
 };
 
 // Prints a line for each image. Returns the exit code: 0 if every program that should run does.

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <sstream>
 
 #include "agent/protocol.h"
+#include "common/base/named_user.h"
 #include "tools/agent_link/agent_client.h"
 #include "tools/proc/process.h"
 #include "tools/proc/process_root.h"
@@ -143,10 +143,7 @@ std::string user_name(uid_t uid) {
 Result<std::optional<uid_t>> selected_user(const std::string &name) {
   if (name.empty() && ::geteuid() == 0) return std::nullopt;
   if (name.empty()) return ::geteuid();
-  if (const passwd *entry = ::getpwnam(name.c_str())) return entry->pw_uid;
-  uid_t uid = 0;
-  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), uid);
-  if (error == std::errc() && end == name.data() + name.size()) return uid;
+  if (std::optional<uid_t> uid = named_user(name)) return uid;
   return fail_with_hint(fmt::format("there is no user {}", name), "getent passwd lists the users");
 }
 

@@ -35,8 +35,7 @@ Bytes file(const Bytes &m) { return Writer().put<u64>(0).blob(m).take(); }
 
 // Each message of the field in the file, after the edits.
 std::vector<ProtoMessage> edited(const ImageManifest &m, const std::string &name, const Bytes &f,
-                                 std::vector<u32> path) {
-  CriuRights rights;
+                                 std::vector<u32> path, const CriuRights &rights = {}) {
   Bytes bytes = image_edits(m, GrownFiles::Refuse, rights).edited(name, f);
   std::vector<ProtoMessage> found;
   std::function<void(ProtoMessage &, size_t)> visit = [&](ProtoMessage &p, size_t depth) {
@@ -114,6 +113,33 @@ TEST_CASE("a renamed socket is bound to its present name") {
     CHECK(name == (inode == 77 ? std::string("/new\0", 5) : "oooo"));
     CHECK(found[0].number(15) == (inode == 77 ? 0 : 1));
   }
+}
+
+TEST_CASE("a user's socket whose file is gone gets no other owner") {
+  constexpr u32 kPermissions = 13, kUid = 2, kGid = 3;
+  for (u64 owner : {0, 1000}) {
+    Bytes socket = message({{2, 77}}, kPermissions, message({{1, 0755}, {kUid, owner}, {kGid, 5}}));
+    CriuRights rights{.way = CriuRights::Way::Helper};
+    rights.user.uid = rights.user.gid = 1000;
+    std::vector<ProtoMessage> found =
+        edited({}, "files.img", file(message({{1, 5}}, 16, socket)), {16, kPermissions}, rights);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].number(kUid) == 1000);
+    CHECK(found[0].number(kGid) == (owner == 0 ? 1000 : 5));
+  }
+}
+
+TEST_CASE("a user's terminal keeps the owner that the kernel gives to it") {
+  constexpr u32 kUid = 14, kGid = 15;
+  Bytes terminal = file(message({{1, 3}, {kUid, 1000}, {kGid, 5}}));
+  std::vector<ProtoMessage> users =
+      edited({}, "tty-info.img", terminal, {}, {.way = CriuRights::Way::Helper});
+  REQUIRE(users.size() == 1);
+  CHECK(users[0].number(kUid) == ~u32{0});
+  CHECK(users[0].number(kGid) == ~u32{0});
+  for (auto [way, wanted] :
+       {std::pair{CriuRights::Way::Root, false}, std::pair{CriuRights::Way::ForUser, true}})
+    CHECK(image_edits({}, GrownFiles::Refuse, {.way = way}).wanted("tty-info.img") == wanted);
 }
 
 }  // namespace

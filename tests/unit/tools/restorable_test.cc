@@ -19,6 +19,7 @@ struct Sound {
   ImageManifest manifest;
   CriuFiles criu;
   std::string prefix;
+  Credentials user;  // root
 
   Sound() {
     manifest.root_pid = 10;
@@ -30,15 +31,18 @@ struct Sound {
     p.mappings = {{0x1000, 0x2000, 1, true}, {0x2000, 0x4000, 0, true}};
     p.pages = {{0x1000, 0x3000, true}};
     p.pages_file = p.descriptors = p.executable = 1;
-    criu.files[1] = {"/a", 10, S_IFREG | 0644, false};
+    criu.files[1] = {.path = "/a", .size = 10, .mode = S_IFREG | 0644};
     criu.files[2] = {};
     criu.descriptors[1] = {{0, 2}, {1, 2}, {2, 2}};
     criu.sizes = {{"core-10.img", 1}, {"core-11.img", 1}, {"pages-1.img", 0x2000}};
   }
   CriuFiles::Process &process() { return criu.processes[10]; }
+  RestorableImage image() const {
+    return {.manifest = manifest, .criu = criu, .prefix = prefix, .user = user};
+  }
   Reasons reasons() const {
     Reasons all;
-    check_image_and_machine({manifest, criu, prefix}, all);
+    check_image_and_machine(image(), all);
     return all;
   }
 };
@@ -83,6 +87,12 @@ const Fault kFaults[] = {
      }},
     {"modes of files", [](Sound &s) { s.criu.files[1].mode = S_IFREG | 0600; }},
     {"modes of files", [](Sound &s) { s.criu.files[1].mode = S_IFDIR | 0644; }},
+    {"rights to open files",
+     [](Sound &s) {
+       s.user = {1000, 1000, {}};
+       s.criu.files[2] = {.path = "/gone", .by_other_name = true, .flags = O_WRONLY, .ghost = 1};
+       s.criu.ghosts[1] = {1000, 1000, S_IFREG | 0444};
+     }},
     {"names of unlinked files",
      [](Sound &s) {
        s.manifest.links = {{"/link_remap.1", "/link_remap.1.ckpt-1"}};
@@ -117,7 +127,7 @@ TEST_CASE("each fault is found by its rule, and by no other") {
     f.make(s);
     for (const RestoreRule &rule : restore_rules()) {
       Reasons found;
-      rule.check({s.manifest, s.criu, s.prefix}, found);
+      rule.check(s.image(), found);
       CAPTURE(rule.what);
       CHECK(found.empty() == (f.rule != std::string(rule.what)));
     }
@@ -218,15 +228,19 @@ FactFiles files_of_program() {
       file({message({{1, 1}}, {{3, message({{1, 1}})}, {4, message({{2, 7}})}})}));
   add(files, "core-11.img", file({message({{1, 1}})}));
   Bytes mapping = message({{1, 0x1000}, {2, 0x2000}, {4, 1}, {6, 2}, {7, 1 << 6}});
-  Bytes shared = message({{1, 0x5000}, {2, 0x6000}, {4, 1}, {6, 1}, {7, 1 << 8}});
+  Bytes shared = message({{1, 0x5000}, {2, 0x6000}, {4, 1}, {6, 1}, {7, 1 << 8}, {10, O_RDWR}});
   add(files, "mm-10.img", file({message({{12, 1}}, {{14, mapping}, {14, shared}})}));
   add(files, "pagemap-10.img",
       file({message({{1, 3}}), message({{1, 0x1000}, {2, 0}, {4, 4}, {5, 1}})}));
   add(files, "files.img",
-      file({message({{1, 1}, {2, 1}}, {{3, message({{8, 5}, {10, 0100644}}, {{6, name}})}}),
-            message({{1, 2}, {2, 2}})}));
+      file({message({{1, 1}, {2, 1}},
+                    {{3, message({{2, O_WRONLY}, {8, 5}, {10, 0100644}}, {{6, name}})}}),
+            message({{1, 2}, {2, 2}}, {{16, message({}, {{11, name}})}})}));
   add(files, "fdinfo-7.img", file({message({{1, 2}, {4, 0}}), message({{1, 2}, {4, 5}})}));
-  add(files, "remap-fpath.img", file({message({{1, 1}})}));
+  add(files, "remap-fpath.img", file({message({{1, 1}, {2, 0x1f}, {3, 1}})}));
+  Bytes ghost = file({message({{1, 1000}, {2, 100}, {3, 0100600}})});
+  ghost.resize(1 << 20, std::byte{0xff});  // its contents
+  add(files, "ghost-file-1f.img", ghost);
   files.add("pages-3.img", {});
   files.close("pages-3.img", 4096);
   return files;
@@ -252,7 +266,15 @@ TEST_CASE("CRIU's files are read") {
   CHECK(criu.files.at(1).path == "/a");
   CHECK(criu.files.at(1).size == 5);
   CHECK(criu.files.at(1).mode == 0100644);
+  CHECK(criu.files.at(2).socket == "/a");
+  CHECK(criu.files.at(1).flags == O_WRONLY);
+  CHECK(p.mappings[1].flags == O_RDWR);
   CHECK(criu.files.at(1).by_other_name);
+  CHECK(criu.files.at(1).link == 0);
+  REQUIRE(criu.files.at(1).ghost == 0x1f);
+  CHECK(criu.ghosts.at(0x1f).uid == 1000);
+  CHECK(criu.ghosts.at(0x1f).gid == 100);
+  CHECK(criu.ghosts.at(0x1f).mode == 0100600);
   CHECK(criu.descriptors.at(7).at(5) == 2);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/dump/turns.h"
+#include "tools/session/turns.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr uid_t kAda = 1, kBob = 2;
-constexpr Turns::Limits kLimits{.slots = 2, .long_dump = 20s, .user_time = 600s};
+constexpr Turns::Limits kLimits{.slots = 2, .long_work = 20s, .user_time = 600s};
 const Turns::Time kStart{1000s};
 
 using Programs = std::vector<size_t>;
@@ -42,7 +42,7 @@ TEST_CASE("a user alone has all slots") {
 }
 
 TEST_CASE("long dumps of one user keep no slot from another one") {
-  Turns t({kAda, kAda, kAda, kBob, kBob}, {.slots = 1, .long_dump = 20s, .user_time = 600s});
+  Turns t({kAda, kAda, kAda, kBob, kBob}, {.slots = 1, .long_work = 20s, .user_time = 600s});
   CHECK(all_next(t, kStart) == Programs{0});
   CHECK(all_next(t, kStart + 19s).empty());
   CHECK(t.wake(kStart + 19s) == kStart + 20s);

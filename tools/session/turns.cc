@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/dump/turns.h"
+#include "tools/session/turns.h"
 
 #include <algorithm>
 
@@ -15,12 +15,12 @@ size_t Turns::under_way(uid_t user) const {
   }));
 }
 
-// For a program of this user. Its own long dumps count for it, so a user has no more than all
+// For a program of this user. Its own long ones count for it, so a user has no more than all
 // slots.
 size_t Turns::slots_in_use(uid_t for_user, Time now) const {
   return static_cast<size_t>(std::ranges::count_if(programs_, [&](const Program &p) {
     if (p.state != State::UnderWay && p.state != State::Cancelled) return false;
-    return p.user == for_user || now < p.since + limits_.long_dump;
+    return p.user == for_user || now < p.since + limits_.long_work;
   }));
 }
 
@@ -68,7 +68,7 @@ std::optional<Turns::Time> Turns::wake(Time now) const {
     bool open = p.state == State::Waiting || p.state == State::UnderWay;
     if (std::optional<Time> end = end_of(p.user); open && end) sooner(*end);
     bool counts = p.state == State::UnderWay || p.state == State::Cancelled;
-    if (counts && now < p.since + limits_.long_dump) sooner(p.since + limits_.long_dump);
+    if (counts && now < p.since + limits_.long_work) sooner(p.since + limits_.long_work);
   }
   return first;
 }
