@@ -47,6 +47,13 @@ def test_a_mistake_is_named(ckptd, text, word):
     assert word in refused(ckptd(text))
 
 
+def test_an_unknown_user_ends_the_daemon_as_other_wrong_arguments_do(ckptd):
+    """With the exit code at which its unit is not started again (RestartPreventExitStatus)."""
+    assert ckptd("", "--users", "nobody-of-that-name").wait() == 125
+    assert ckptd("users = nobody-of-that-name\n").wait() == 125
+    assert ckptd("", CKPTD_USERS="nobody-of-that-name").wait() == 125
+
+
 def test_an_unknown_name_is_reported_with_its_file(ckpt, ckptd):
     assert f"{ckpt.folder}/ckptd.conf: " in refused(ckptd("program-memry = 1G\n"))
 

@@ -106,6 +106,14 @@ def test_why_a_process_has_no_keeper(ckpt):
     assert "process 1 does not run under ckpt-run or ckpt-restore" in said(1)
 
 
+def test_a_program_that_dumps_itself_by_the_tool_reads_about_the_function(ckpt):
+    script = f"{ckpt.tool('ckpt-dump')} $PPID -o image; exit 3"
+    job = ckpt.run("sh", "-c", script)
+    assert job.wait() == 3
+    assert "is a ckpt tool inside of the program" in job.error_text, job.error_text
+    assert "ckpt_checkpoint(), see ckpt(3)" in job.error_text
+
+
 def test_the_reasons_of_a_refusal_by_dump_all_are_lines(ckpt):
     """Each on a line of its own, as ckpt-dump PID prints them."""
     outside = socket.socket(socket.AF_UNIX)

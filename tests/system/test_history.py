@@ -2,6 +2,7 @@
 """ckpt-history, and the lines that ckpt-dump and ckpt-restore append."""
 import json
 import os
+import pwd
 import subprocess
 
 import pytest
@@ -119,3 +120,13 @@ def test_the_contents_of_devices_and_the_time_to_compile_kernels(ckpt, history, 
     text = subprocess.run([ckpt.tool("ckpt-history"), "--fit"], env=ckpt.env, capture_output=True, text=True).stdout
     assert f"{restore['compile_seconds']:.3f} s to compile the kernels of {HEAT}" in text, text
     assert [line.split()[:4] for line in text.splitlines()[1:3]] == [["ocl", dump["storage"], what, "1"] for what in ("checkpoint", "restore")]
+
+
+def test_root_reads_where_another_user_s_history_is(ckpt, history):
+    """Each user's tools write a file of their own, in which root finds what is not in root's."""
+    def said(user):
+        return subprocess.run([ckpt.tool("ckpt-history"), "--user", user], env=ckpt.env, capture_output=True, text=True).stdout
+
+    home = pwd.getpwnam("daemon").pw_dir
+    assert f"in {history}; this user's own dumps are in --file={home}/.local/state/ckpt/history.jsonl\n" in said("daemon")
+    assert said("root").endswith(f"in {history}\n")

@@ -19,7 +19,9 @@ SAMPLE = {"files/proc_status", "files/sys_file", "files/hard_link", "files/file_
           "processes/zombie", "processes/queued_signals", "processes/bound", "processes/leader_ended", "ipc/named_semaphore", "namespaces/user",
           "memory/sparse_9t", "memory/kept_file_lost", "memory/memory_policy", "memory/lock_future", "descriptors/inotify_unread",
           "descriptors/inotify_unlinked", "sockets/unix_renamed", "sockets/unix_renamed_relative", "sockets/socket_options", "sockets/multicast",
-          "processes/ended_threads_timer", "processes/thread_folder", "processes/io_priority", "ipc/semaphore_of_two_names",
+          "processes/ended_threads_timer", "processes/own_cpu_timer", "processes/ended_threads_cpu_timer", "processes/unknown_cpu_timer",
+          "processes/outer_cpu_timer", "processes/childs_cpu_timer", "processes/no_written_code", "files/folder_signals",
+          "sockets/unix_datagram_sender", "processes/thread_folder", "processes/io_priority", "ipc/semaphore_of_two_names",
           "programs/mp_spawn", "programs/script", "programs/tail"}
 
 

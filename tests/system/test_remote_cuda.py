@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from conftest import memory_share, tree_of, wait_for
-from cuda_programs import NVCC, RUN, make  # noqa: F401 (a fixture)
+from cuda_programs import NVCC, RUN, SOURCES, make  # noqa: F401 (a fixture)
 from test_remote import HELLO, MAGIC, VERSION, Server, command
 from toolkit import WHY_NOT
 
@@ -88,6 +88,28 @@ def test_the_driver_api_and_the_runtime_answer_as_natively(nodes):
     same_as_natively(nodes, "remote_arrays.cu")
     same_as_natively(nodes, "remote_textures.cu")
     same_as_natively(nodes, "remote_values.cu")
+
+
+def test_kernels_print_to_the_programs_standard_output(nodes):
+    """In the order of a device of the node, whether the server is here or elsewhere; and nothing is printed there."""
+    for host in (None, nodes.server.tls):
+        job = same_as_natively(nodes, "printf.cu", host=host)
+        assert job.text.startswith("host 0\nkernel 0, thread 0: quarter 0.00\n"), job.text[:200]
+        assert job.text.count("kernel") == 6000 and "kernel" not in job.error_text
+    assert "quarter" not in nodes.server.job.text + nodes.server.job.error_text
+
+
+def test_managed_variables_without_ptx_are_refused_when_the_code_is_loaded(nodes):
+    """In a fat binary and in a cubin. The driver of the other node would place them where the host does not reach them."""
+    files = {"ptx.fatbin": ("-fatbin", "-gencode", "arch=compute_80,code=compute_80"),
+             "no-ptx.fatbin": ("-fatbin", "-gencode", "arch=compute_90,code=sm_90"), "no-ptx.cubin": ("-cubin", "-arch=sm_90")}
+    paths = [nodes.ckpt.folder / name for name in files]
+    for path, flags in zip(paths, files.values()):
+        subprocess.run([NVCC, "-DCODE", str(SOURCES / "remote_unplaced.cu"), *flags, "-o", str(path)], check=True, timeout=200)
+    job = nodes.start("remote_unplaced.cu", *paths, device=nodes.device())
+    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
+    assert 'the code with the managed variable "counter" is refused' in job.error_text
+    assert "it has no PTX" in job.error_text and "__device__ variables" in job.error_text
 
 
 def test_virtual_memory_management_answers_as_natively(nodes):

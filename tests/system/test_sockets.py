@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """IP and UNIX sockets: what is restored with its data, and what is refused by name beforehand."""
+import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -258,3 +260,44 @@ def test_restore_beside_the_original_is_refused(ckpt):
     assert "TCP connection from 127.0.0.1" in copy.error_text
     ckpt.finish()
     assert job.wait() == 7, job.error_text
+
+
+UNREAD = """
+import socket as S, time
+udp, raw, named, to = S.socket(type=S.SOCK_DGRAM), S.socket(S.AF_INET, S.SOCK_RAW, 253), \\
+    S.socket(S.AF_UNIX, S.SOCK_DGRAM), S.socket(S.AF_UNIX, S.SOCK_DGRAM)
+pair = S.socketpair(S.AF_UNIX, S.SOCK_DGRAM)
+udp.bind(("127.0.0.1", 0)), named.bind("from"), to.bind("to")
+print("nothing", flush=True)
+input()
+packet = S.socket(S.AF_PACKET, S.SOCK_DGRAM, S.htons(3))
+S.socket(type=S.SOCK_DGRAM).sendto(b"", udp.getsockname()), raw.sendto(b"raw", ("127.0.0.1", 0)), pair[0].send(b"between")
+for sender, text in (S.socket(S.AF_UNIX, S.SOCK_DGRAM), b"without a name"), (named, 5000 * b"x"), (named, b""):
+    sender.sendto(text, "to")
+print("sent", *[s.fileno() for s in (udp, raw, packet, to)], flush=True)
+input()
+packet.close(), udp.recv(9), raw.recv(99), pair[1].recv(9)
+print("read", *[len(to.recv(9999)) for _ in range(3)], flush=True)
+time.sleep(1000)
+"""
+
+
+def test_unread_datagrams_are_named_in_the_remarks_of_a_dump(ckpt):
+    """Those of UDP, raw and packet sockets, which are lost, and those of UNIX sockets, whose senders are."""
+    job = ckpt.run("/usr/bin/python3", "-c", UNREAD, stdout="tty")
+
+    def remarks():
+        r = subprocess.run([ckpt.tool("ckpt-dump"), "--check", "--json", str(job.pid)], env=ckpt.env, capture_output=True, text=True)
+        said = ckpt.dump(job.pid, "image", "--leave-running", "--overwrite")["remarks"]
+        assert json.loads(r.stdout)["remarks"] == [s for s in said if "senders" not in s]
+        return [(match[1], match[2]) for s in said if (match := re.search(r"descriptor (\d+) \(([^)]*)\) has unread datagrams", s))]
+
+    job.wait_text("nothing")
+    assert remarks() == []
+    job.type("\n")
+    job.wait_text("sent")
+    udp, raw, packet, to = re.search(r"sent (\d+) (\d+) (\d+) (\d+)", job.text).groups()
+    assert sorted(remarks()) == sorted([(udp, "UDP"), (raw, "raw"), (packet, "packet"), (to, "a UNIX socket")])
+    job.type("\n")
+    job.wait_text("read 14 5000 0")  # the messages are still there, in their order
+    assert remarks() == []

@@ -48,6 +48,15 @@ def test_programs_check_themselves(make, soft, source):
     assert "PASSED" in soft(make(source)).stdout
 
 
+def test_code_without_ptx_for_the_device_leads_to_its_remedy(make, soft):
+    """For a program of one's own, for numba and for cuRAND; and for PTX of newer devices."""
+    said = soft(make("vector_add.cu", "-gencode", "arch=compute_90,code=sm_90"), expect=1).stderr
+    assert "holds no PTX" in said and "-gencode arch=compute_75,code=compute_75" in said, said
+    assert "numba-cuda 0.19.1" in said and "cuRAND" in said and "CKPT_SOFTCUDA_SM=91" in said
+    newer = soft(make("vector_add.cu", "-gencode", "arch=compute_90,code=compute_90"), expect=1, CKPT_SOFTCUDA_SM="75").stderr
+    assert "requires a newer device than sm_75" in newer, newer
+
+
 @pytest.mark.full
 def test_the_libraries_of_the_toolkit(make, soft):
     assert "PASSED" in soft(make("libraries.cu", "-std=c++17", "-arch=sm_75")).stdout

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images in the hands of the tools: increments and pruning, pipes, encryption, and damage."""
+import json
 import os
 import pathlib
 import signal
@@ -60,6 +61,25 @@ def test_keep_prunes_after_each_dump(ckpt):
         assert image_tool("verify", ckpt.folder / name).returncode == 0
     counts_on(ckpt.restore("i3"), 3)
     job.wait_lines(len(job.lines) + 3)
+
+
+def test_a_list_names_no_parent_that_an_image_needs_no_more(ckpt):
+    job = counter(ckpt)
+    ckpt.dump(job.pid, "one", "--leave-running")
+    ckpt.dump(job.pid, "two", "--leave-running", "--parent", "one")
+
+    def parents():
+        images = json.loads(image_tool("list", "--json", ckpt.folder).stdout)
+        table = image_tool("list", ckpt.folder, text=True).stdout.splitlines()
+        column = table[0].index("PARENT")
+        return ({i["image"].rsplit("/")[-1]: i["parent"] for i in images},
+                {line.split()[0]: line[column:].split()[0] for line in table[1:]})
+
+    listed, shown = parents()
+    assert listed == {"one": "", "two": "one"} and shown["two"] == "one"
+    assert image_tool("prune", "--keep", "1", ckpt.folder / "two").returncode == 0
+    listed, shown = parents()
+    assert listed == {"two": ""} and shown["two"] != "one", shown
 
 
 def test_wrong_parents_are_refused_and_the_program_keeps_running(ckpt):

@@ -20,6 +20,12 @@ struct PstreeFields {
 struct CoreFields {
   static constexpr u32 kTask = 3, kIds = 4, kTaskState = 1, kFilesId = 2;
 };
+struct TaskFields {
+  static constexpr u32 kTimers = 7, kPosix = 4;
+};
+struct PosixTimerFields {
+  static constexpr u32 kClock = 2, kSignal = 3, kNotify = 4;
+};
 struct MmFields {
   static constexpr u32 kExecutable = 12, kVmas = 14;
 };
@@ -142,13 +148,15 @@ class FactReader {
       if (auto core = cores_.find(pid); core != cores_.end()) {
         p.alive = core->second.alive;
         p.descriptors = core->second.descriptors;
+        p.timers = std::move(core->second.timers);
       }
   }
 
  private:
   struct Core {
-    bool alive;
-    u32 descriptors;
+    bool alive = true;
+    u32 descriptors = 0;
+    std::vector<PosixTimer> timers;
   };
   struct Remap {
     u32 id, other;
@@ -168,18 +176,32 @@ class FactReader {
   }
 
   bool read_core(pid_t thread, ByteView message) {
-    Core core{true, 0};
+    Core core;
     bool is_process = false;
     bool sound = each_embedded(message, CoreFields::kTask, [&](ByteView task) {
       is_process = true;
       u64 state = Numbers(task).at(CoreFields::kTaskState);
       core.alive = state == kAlive || state == kStopped;
+      core.timers = timers_in(task);
     });
     each_embedded(message, CoreFields::kIds, [&](ByteView ids) {
       core.descriptors = static_cast<u32>(Numbers(ids).at(CoreFields::kFilesId));
     });
-    if (is_process) cores_[thread] = core;
+    if (is_process) cores_[thread] = std::move(core);
     return sound;
+  }
+
+  static std::vector<PosixTimer> timers_in(ByteView task) {
+    std::vector<PosixTimer> all;
+    each_embedded(task, TaskFields::kTimers, [&](ByteView timers) {
+      each_embedded(timers, TaskFields::kPosix, [&](ByteView timer) {
+        Numbers n(timer);
+        auto number = [&n](u32 field) { return static_cast<i32>(n.at(field)); };
+        all.push_back({number(PosixTimerFields::kClock), number(PosixTimerFields::kNotify),
+                       number(PosixTimerFields::kSignal)});
+      });
+    });
+    return all;
   }
 
   static bool read_memory(CriuFiles::Process &p, ByteView message) {

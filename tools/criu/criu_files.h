@@ -15,6 +15,7 @@
 
 #include "common/base/bytes.h"
 #include "storage/read/image_reader.h"
+#include "tools/proc/timers.h"
 
 namespace ckpt::tools {
 
@@ -62,6 +63,7 @@ struct CriuFiles {
     bool has_pages = false;  // the list of pages is there
     u32 descriptors = 0;     // the number of its table
     u32 executable = 0;      // the ID of its file
+    std::vector<PosixTimer> timers;
   };
   struct File {
     std::string path;    // of a regular file, else ""

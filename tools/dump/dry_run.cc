@@ -8,6 +8,7 @@
 #include "tools/dump/describe_program.h"
 #include "tools/dump/image_path.h"
 #include "tools/dump/running_files.h"
+#include "tools/dump/unread_datagrams.h"
 #include "tools/dump/unsupported.h"
 #include "tools/manifest/restorable.h"
 
@@ -131,6 +132,7 @@ Result<DryRun> Dump::look() {
     else
       r.reasons.push_back(c.why);
   remark_landlock(target_, report_.remarks);
+  remark_unread_datagrams(target_, read_descriptors(target_), report_.remarks);
   std::ranges::move(report_.remarks, std::back_inserter(r.remarks));
   json manifest = describe_running();
   r.needs = needs_of(target_, manifest, agents_.devices());

@@ -24,6 +24,7 @@
 #include "tools/dump/new_image.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/returned.h"
+#include "tools/dump/unread_datagrams.h"
 #include "tools/manifest/restorable.h"
 #include "tools/proc/process_root.h"
 #include "tools/session/leftovers.h"
@@ -263,6 +264,7 @@ Result<> Dump::record_stopped_program() {
   describe_policies(target_, memory_ranges_, manifest_["processes"]);
   manifest_["socket_options"] = describe_socket_options(target_, table);
   CKPT_TRY(manifest_["unread_watches"], describe_unread_watches(target_, table));
+  remark_datagrams(target_, table, report_.remarks);
   manifest_["streams"] = describe_streams(target_, table);
   manifest_["files"] = describe_files(target_, table, hashes_);
   manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_, true);

@@ -43,6 +43,7 @@ Reasons Dump::refusals() {
   check_drivers(target_, reasons);
   check_thread_state(target_, reasons);
   check_scheduling(target_, reasons);
+  check_timers(target_, reasons);
   return reasons;
 }
 

@@ -7,6 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "tools/proc/timers.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -51,6 +55,20 @@ void check_scheduling(const Target &target, Reasons &reasons) {
             "{}: thread {} ({}) has the scheduling policy {}, which CRIU cannot restore: give it "
             "another one first (chrt --other --pid 0 {})",
             name_of(p), thread, thread_name(p.pid, thread), policy, thread));
+}
+
+void check_timers(const Target &target, Reasons &reasons) {
+  auto is_inside = [&target](pid_t pid) {
+    return std::ranges::any_of(target.processes,
+                               [pid](const Process &p) { return p.ns_pid() == pid; });
+  };
+  for (const Process &p : target.processes)
+    for (const PosixTimer &t : posix_timers_of(p.pid))
+      if (std::string why = unrestorable_clock(t, threads_of(p.pid).size(), is_inside);
+          !why.empty()) {
+        reasons.push_back(fmt::format("{} has {}", name_of(p), why));
+        break;
+      }
 }
 
 void check_thread_state(const Target &target, Reasons &reasons) {

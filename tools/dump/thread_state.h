@@ -11,5 +11,7 @@ namespace ckpt::tools {
 void check_thread_state(const Target &target, Reasons &reasons);
 // Threads whose scheduling policy CRIU cannot set again.
 void check_scheduling(const Target &target, Reasons &reasons);
+// POSIX timers on clocks that CRIU cannot find again.
+void check_timers(const Target &target, Reasons &reasons);
 
 }  // namespace ckpt::tools

@@ -114,6 +114,15 @@ void check_addresses(const RestorableImage &image, Reasons &reasons) {
   }
 }
 
+void check_timers(const RestorableImage &image, Reasons &reasons) {
+  auto is_inside = [&image](pid_t pid) { return image.criu.processes.contains(pid); };
+  for (const ImageManifest::ProcessEntry &p : image.manifest.processes)
+    if (auto it = image.criu.processes.find(p.pid); it != image.criu.processes.end())
+      for (const PosixTimer &t : it->second.timers)
+        if (std::string why = unrestorable_clock(t, p.threads.size(), is_inside); !why.empty())
+          reasons.push_back(fmt::format("process {} has {}", p.pid, why));
+}
+
 void check_open_files(const RestorableImage &image, Reasons &reasons) {
   const CriuFiles &criu = image.criu;
   if (!criu.complete || criu.files.empty()) return;
@@ -186,6 +195,7 @@ constexpr std::array kRules{
     RestoreRule{"standard streams", false, true, check_streams},
     RestoreRule{"memory", false, true, check_memory},
     RestoreRule{"addresses", false, false, check_addresses},
+    RestoreRule{"timers", false, true, check_timers},
     RestoreRule{"descriptors", false, true, check_open_files},
     RestoreRule{"processor", true, false, check_processor},
     RestoreRule{"open files", true, false, check_files_of_program},

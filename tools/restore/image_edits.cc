@@ -5,12 +5,14 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <time.h>
 
 #include <map>
 #include <set>
 
 #include "tools/criu/criu_file.h"
 #include "tools/criu/interrupted_waits.h"
+#include "tools/proc/timers.h"
 
 namespace ckpt::tools {
 namespace {
@@ -32,7 +34,8 @@ struct TaskTimersEntry {
   static constexpr u32 kPosix = 4;
 };
 struct PosixTimerEntry {
-  static constexpr u32 kNotify = 4, kThread = 11;
+  static constexpr u32 kClock = 2, kSignal = 3, kNotify = 4, kSeconds = 9, kNanoseconds = 10,
+                       kThread = 11;
 };
 struct ThreadCoreEntry {
   static constexpr u32 kCreds = 10;
@@ -101,19 +104,46 @@ std::vector<ProtoMessage> pieces_of(ProtoMessage vma) {
 // The IDs of the threads of one process.
 using Threads = std::set<pid_t>;
 
-// The timer of an ended thread expires without a signal (timer_create(2), SIGEV_NONE).
-void edit_posix_timer(ProtoMessage &t, const Threads &threads) {
-  auto thread = static_cast<pid_t>(t.number(PosixTimerEntry::kThread));
-  if (!(t.number(PosixTimerEntry::kNotify) & SIGEV_THREAD_ID) || threads.contains(thread)) return;
+// A timer that expires without a signal (timer_create(2), SIGEV_NONE).
+void silence(ProtoMessage &t) {
   t.set_number(PosixTimerEntry::kNotify, SIGEV_NONE);
   t.set_number(PosixTimerEntry::kThread, 0);
 }
 
-void edit_posix_timers(ProtoMessage &core, const Threads &threads) {
+// A clock that has ended stands still, and its timers never expire.
+void stop(ProtoMessage &t) {
+  t.set_number(PosixTimerEntry::kClock, CLOCK_MONOTONIC);
+  t.set_number(PosixTimerEntry::kSeconds, 0);
+  t.set_number(PosixTimerEntry::kNanoseconds, 0);
+  silence(t);
+}
+
+// CRIU makes all timers in the main thread.
+void edit_cpu_clock(ProtoMessage &t, const Threads &threads, const Threads &ended) {
+  auto number = [&t](u32 field) { return static_cast<i32>(t.number(field)); };
+  PosixTimer timer{number(PosixTimerEntry::kClock), number(PosixTimerEntry::kNotify),
+                   number(PosixTimerEntry::kSignal)};
+  std::optional<CpuClock> cpu = CpuClock::of(timer.clock);
+  if (!cpu) return;
+  if (timer.is_of_notified_thread())
+    t.set_number(PosixTimerEntry::kClock,
+                 static_cast<u32>(CpuClock::of_thread_with(number(PosixTimerEntry::kThread))));
+  else if (cpu->id != 0 && (cpu->of_thread ? !threads.contains(cpu->id) : ended.contains(cpu->id)))
+    stop(t);
+}
+
+void edit_posix_timer(ProtoMessage &t, const Threads &threads, const Threads &ended) {
+  auto thread = static_cast<pid_t>(t.number(PosixTimerEntry::kThread));
+  if ((t.number(PosixTimerEntry::kNotify) & SIGEV_THREAD_ID) && !threads.contains(thread))
+    silence(t);
+  edit_cpu_clock(t, threads, ended);
+}
+
+void edit_posix_timers(ProtoMessage &core, const Threads &threads, const Threads &ended) {
   core.edit_each(CoreEntry::kTask, [&](ProtoMessage &task) {
     task.edit_each(TaskCoreEntry::kTimers, [&](ProtoMessage &timers) {
       timers.edit_each(TaskTimersEntry::kPosix,
-                       [&](ProtoMessage &timer) { edit_posix_timer(timer, threads); });
+                       [&](ProtoMessage &timer) { edit_posix_timer(timer, threads, ended); });
     });
   });
 }
@@ -125,6 +155,13 @@ ThreadsByProcess threads_of(const ImageManifest &m) {
   for (const ImageManifest::ProcessEntry &p : m.processes)
     all[fmt::format("core-{}.img", p.pid)] = Threads(p.threads.begin(), p.threads.end());
   return all;
+}
+
+Threads ended_processes(const ImageManifest &m) {
+  Threads ended;
+  for (const ImageManifest::ProcessEntry &p : m.processes)
+    if (p.ended) ended.insert(p.pid);
+  return ended;
 }
 
 using PathsByInode = std::map<u64, std::string>;
@@ -234,7 +271,8 @@ StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const C
                        (unprivileged && n == "tty-info.img");
               },
           .edited =
-              [=, threads = threads_of(m)](const std::string &n, Bytes bytes) {
+              [=, threads = threads_of(m), ended = ended_processes(m)](const std::string &n,
+                                                                       Bytes bytes) {
                 if (n == "files.img") return edit_criu_file(std::move(bytes), edit_file);
                 if (n == "tty-info.img")
                   return edit_criu_file(std::move(bytes), keep_owner_of_terminal);
@@ -242,7 +280,7 @@ StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const C
                 auto process = threads.find(n);
                 return edit_criu_file(std::move(bytes), [&](ProtoMessage &core) {
                   edit_core(core);
-                  if (process != threads.end()) edit_posix_timers(core, process->second);
+                  if (process != threads.end()) edit_posix_timers(core, process->second, ended);
                 });
               }};
 }

@@ -131,6 +131,12 @@ void FixedVariables::append(bool managed) {
   }
 }
 
+std::string FixedVariables::unplaced_managed() const {
+  for (const auto &[name, d] : defined_)
+    if (d.variable->managed && !places_.contains(name)) return name;
+  return {};
+}
+
 u64 FixedVariables::constant_bytes() const {
   u64 sum = 0;
   for (const auto &[name, place] : places_)

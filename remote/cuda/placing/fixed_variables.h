@@ -48,6 +48,8 @@ class FixedVariables {
   const std::string &taken_function() const { return taken_function_; }
   // By name. The driver places the variables that are missing here.
   const std::map<std::string, Place, std::less<>> &places() const { return places_; }
+  // A managed variable that the driver places; "" if there is none. The host cannot reach it.
+  std::string unplaced_managed() const;
   u64 constant_bytes() const;  // of those in places() that were constants
   // Whether it has instructions for textures or surfaces, in any PTX.
   bool uses_textures() const;

@@ -4,6 +4,8 @@
 // the default stream between the memories of two devices begins when all work of both has ended,
 // and runs before what follows on either; cudaMemcpyPeer is also ordered with the current device.
 // Launches in a stream of another device, and times between events of two devices, are errors.
+#include <cuda.h>
+
 #include <cstring>
 #include <functional>
 
@@ -217,6 +219,21 @@ static void captured_streams(const Pair &p, bool joined) {
   CUDA(cudaStreamDestroy(s));
 }
 
+// As numba does at its end: it has popped all contexts before.
+static void free_without_context() {
+  int *p[2];
+  for (int d = 0; d < 2; d++) {
+    on(d);
+    CUDA(cudaMalloc(&p[d], kBytes));
+    slow_add<<<1, kWords>>>(p[d], 1);
+  }
+  CUcontext context;
+  while (cuCtxGetCurrent(&context) == CUDA_SUCCESS && context)
+    CHECK(cuCtxPopCurrent(&context) == CUDA_SUCCESS);
+  for (int d = 0; d < 2; d++) CHECK(cuMemFree(reinterpret_cast<CUdeviceptr>(p[d])) == CUDA_SUCCESS);
+  CHECK(cuMemFree(reinterpret_cast<CUdeviceptr>(p[0])) == CUDA_ERROR_INVALID_VALUE);
+}
+
 int main() {
   Pair p{};
   on(0);
@@ -228,5 +245,6 @@ int main() {
   misuse(p);
   captured_streams(p, true);
   captured_streams(p, false);
+  free_without_context();
   return passed();
 }

@@ -85,7 +85,13 @@ TEST_CASE("a store refuses contents that do not fit") {
   Result<> r = store->region("cuda/mem-1", u64{1} << 62);
   REQUIRE(!r);
   CHECK(r.error().what.find("do not fit") != std::string::npos);
-  CHECK(r.error().hint.find("--to") != std::string::npos);
+  CHECK(r.error().hint.find("suspend the program to a disk") != std::string::npos);
+  Result<ContentsStore> in_folder = ContentsStore::create("/tmp");
+  REQUIRE(in_folder);
+  Result<> full = in_folder->region("cuda/mem-1", u64{1} << 62);
+  REQUIRE(!full);  // the folder was chosen with --to
+  CHECK(full.error().what.find("in /tmp") != std::string::npos);
+  CHECK(full.error().hint.find("make room there, or choose a folder") != std::string::npos);
   REQUIRE(store->region("cuda/mem-1", 4096));
   CHECK(!store->region("cuda/mem-1", 4096));
   CHECK(store->place_of("cuda/mem-1", 4080, 16));

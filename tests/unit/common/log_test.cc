@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
+#include <regex>
 
 #include <doctest/doctest.h>
 
@@ -47,6 +49,27 @@ TEST_CASE("a message names its module and its level") {
 TEST_CASE("for the journal each line has a priority") {
   CHECK(logged([] { log::warn("low"); }, true) == "<4>ckpt: tests: warning: low\n");
   CHECK(logged([] { log::error("bad"); }, true) == "<3>ckpt: tests: error: bad\n");
+}
+
+TEST_CASE("in a file each line says when and of which process") {
+  char path[] = "/tmp/ckpt-log-XXXXXX";
+  int fd = ::mkstemp(path);
+  REQUIRE(fd >= 0);
+  ::setenv("CKPT_LOG_FILE", path, 1);
+  CHECK(logged([] { log::warn("{} left", 3); }, false) == "");
+  ::unsetenv("CKPT_LOG_FILE");
+  char line[200] = "";
+  CHECK(::read(fd, line, sizeof line - 1) > 0);
+  ::close(fd);
+  ::unlink(path);
+  std::regex form(
+      "(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ) (\\d+) ckpt: tests: warning: 3 left\n");
+  std::cmatch found;
+  REQUIRE(std::regex_match(static_cast<const char *>(line), found, form));
+  CHECK(found[2] == std::to_string(::getpid()));
+  std::tm utc{};
+  REQUIRE(::strptime(found[1].str().c_str(), "%Y-%m-%dT%H:%M:%SZ", &utc));
+  CHECK(std::abs(::time(nullptr) - ::timegm(&utc)) < 100);
 }
 
 TEST_CASE("the module is the room of the source file") {

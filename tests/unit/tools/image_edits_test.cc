@@ -100,6 +100,39 @@ TEST_CASE("the timer of a thread that has ended makes no signal") {
   }
 }
 
+// Of process 10 with the threads 10 and 11.
+ProtoMessage edited_timer(ImageManifest m, i32 clock, u64 notify, u64 thread) {
+  Bytes timer = message(
+      {{1, 0}, {2, static_cast<u32>(clock)}, {3, SIGPROF}, {4, notify}, {9, 5}, {11, thread}});
+  Bytes core = message({{1, 1}}, 3, message({{1, 1}}, 7, message({}, 4, timer)));
+  return edited(m, "core-10.img", file(core), {3, 7, 4}).at(0);
+}
+
+i32 clock_of(const ProtoMessage &timer) { return static_cast<i32>(timer.number(2)); }
+
+TEST_CASE("a timer on the CPU clock of a thread or process that has ended never expires") {
+  ImageManifest m = with_threads({10, 11});
+  m.processes.push_back({20, 10, 10, {20}, false, {}, true});
+  for (i32 clock : {~12 * 8 + 6, ~20 * 8 + 2}) {
+    ProtoMessage t = edited_timer(m, clock, SIGEV_SIGNAL, 0);
+    CHECK(clock_of(t) == CLOCK_MONOTONIC);
+    CHECK(t.number(4) == SIGEV_NONE);
+    CHECK(t.number(9) == 0);
+  }
+  for (i32 clock : {~11 * 8 + 6, ~10 * 8 + 2, -6, CLOCK_MONOTONIC}) {
+    ProtoMessage t = edited_timer(m, clock, SIGEV_SIGNAL, 0);
+    CHECK(clock_of(t) == clock);
+    CHECK(t.number(9) == 5);
+  }
+}
+
+TEST_CASE("a timer on a thread's own CPU clock is of the thread that is notified") {
+  ProtoMessage t = edited_timer(with_threads({10, 11}), -2, SIGEV_THREAD_ID, 11);
+  CHECK(clock_of(t) == ~11 * 8 + 6);
+  CHECK(t.number(4) == SIGEV_THREAD_ID);
+  CHECK(clock_of(edited_timer(with_threads({10, 11}), -2, SIGEV_SIGNAL, 0)) == -2);
+}
+
 TEST_CASE("a renamed socket is bound to its present name") {
   Bytes old(4, std::byte{'o'});
   ImageManifest m = with_threads({10});

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,6 +48,10 @@ struct Sound {
   }
 };
 
+// As clock_getcpuclockid(3) makes it, and as the kernel shows CLOCK_THREAD_CPUTIME_ID.
+i32 clock_of_process(pid_t pid) { return ~pid * 8 + 2; }
+constexpr i32 kClockOfItsThread = -2;
+
 struct Fault {
   const char *rule;
   std::function<void(Sound &)> make;
@@ -72,6 +77,18 @@ const Fault kFaults[] = {
     {"addresses",
      [](Sound &s) {
        s.process().mappings.push_back({u64{1} << 40, u64{70} << 40, 0, true});
+     }},
+    {"timers",
+     [](Sound &s) {
+       s.process().timers = {{clock_of_process(12), SIGEV_SIGNAL, SIGPROF}};
+     }},
+    {"timers",
+     [](Sound &s) {
+       s.process().timers = {{kClockOfItsThread, SIGEV_SIGNAL, SIGPROF}};
+     }},
+    {"timers",
+     [](Sound &s) {
+       s.process().timers = {{kClockOfItsThread, SIGEV_THREAD_ID, 32}};
      }},
     {"descriptors", [](Sound &s) { s.criu.files.erase(2); }},
     {"descriptors", [](Sound &s) { s.process().mappings[0].file = 7; }},
@@ -115,6 +132,22 @@ TEST_CASE("a sound image has no reason against its restore") {
   Machine machine;
   Sound s;
   s.prefix = machine.folder;
+  CHECK(s.reasons().empty());
+}
+
+TEST_CASE("timers of other clocks can be restored") {
+  Machine machine;
+  Sound s;
+  s.prefix = machine.folder;
+  s.process().timers = {{CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGALRM},
+                        {clock_of_process(10), SIGEV_SIGNAL, SIGPROF},
+                        {CpuClock::of_thread_with(11), SIGEV_SIGNAL, SIGPROF},
+                        {CpuClock::of_thread_with(12), SIGEV_SIGNAL, SIGPROF},  // it has ended
+                        {kClockOfItsThread, SIGEV_THREAD_ID, SIGPROF}};
+  CHECK(s.reasons().empty());
+  s.process().threads = {10};
+  s.manifest.processes[0].threads = {10};
+  s.process().timers = {{kClockOfItsThread, SIGEV_SIGNAL, SIGPROF}};  // there is only one thread
   CHECK(s.reasons().empty());
 }
 

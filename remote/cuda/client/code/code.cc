@@ -14,6 +14,7 @@
 #include "remote/cuda/client/code/placed_code.h"
 #include "remote/cuda/client/memory/memory.h"
 #include "remote/cuda/client/objects/client.h"
+#include "remote/cuda/client/code/unplaced_code.h"
 #include "remote/cuda/jit_options.h"
 
 namespace ckpt::remote::cuda {
@@ -128,7 +129,6 @@ Result<> load_rewritten(const fatbin::Image &image, const FixedVariables &variab
 // why variables stay where the driver places them.
 bool load_better(const fatbin::Image &image, FixedVariables &variables, const Wanted &wanted,
                  std::string &why) {
-  why = "its value contains an address that the driver chooses";
   bool handles = variables.uses_textures() && handles_are_cells();
   if (variables.bytes() > 0) {
     Result<> r = load_rewritten(image, variables, wanted, why);
@@ -139,14 +139,6 @@ bool load_better(const fatbin::Image &image, FixedVariables &variables, const Wa
   // Cubins without PTX are left out where they could not be admitted.
   handles |= !variables.covers_cubins() && has_cells();
   return handles && load_rewritten(image, variables, wanted, why);
-}
-
-CUresult refuse_opaque(const LoadedCode &code) {
-  return refuse(fmt::format("the code with the kernel \"{}\"", code.needs().kernel).c_str(),
-                "it has no PTX that ckpt could change, and the program has texture or surface "
-                "objects, whose handles only changed code knows. Build it with nvcc -gencode "
-                "arch=compute_NN,code=compute_NN for each architecture, or start the program with "
-                "CKPT_CUDA_TEXTURES=driver; it cannot be moved then");
 }
 
 // `opaque`: see handle_table.h.
@@ -167,8 +159,14 @@ CUresult load_image(const fatbin::Image &image, const Wanted &wanted) {
     parts.push_back(keep_part(view(reinterpret_cast<const void *>(c.at), c.bytes)));
   }
   Result<FixedVariables> variables = FixedVariables::find(image);
-  std::string why = variables ? "" : variables.error().what;
-  if (variables && load_better(image, *variables, wanted, why)) return CUDA_SUCCESS;
+  std::string why =
+      variables ? "its value contains an address that the driver chooses" : variables.error().what;
+  std::string managed = unreachable_managed(image, variables);
+  if (managed.empty() && variables) {
+    if (load_better(image, *variables, wanted, why)) return CUDA_SUCCESS;
+    managed = variables->unplaced_managed();
+  }
+  if (!managed.empty()) return refuse_managed(managed, why);
   bool opaque = !variables || variables->uses_textures() || !variables->covers_cubins();
   std::string taken = variables ? variables->taken_function() : "";
   return load_as_it_is(std::make_shared<LoadedCode>(image.form(), std::move(parts), why, taken),

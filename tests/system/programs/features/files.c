@@ -216,6 +216,17 @@ static void async_owner(void) {
   checkpoint_here();
   CHECK(fcntl(ends[0], F_GETOWN) == getpid() && fcntl(ends[0], F_GETSIG) == SIGUSR1);
 }
+static volatile int told;
+static void is_told(int signal) { told = signal; }
+static void folder_signals(void) {
+  CHECK(mkdir("watched", 0700) == 0);
+  int fd = open("watched", O_RDONLY | O_DIRECTORY);
+  signal(SIGIO, is_told);
+  NEED(fcntl(fd, F_NOTIFY, DN_CREATE | DN_MULTISHOT) == 0);
+  checkpoint_here();
+  close(make("watched/file", "x"));
+  CHECK(told == SIGIO);
+}
 static void many(void) {
   int last = -1;
   for (int i = 0; i < 900; i++) NEED((last = open("/dev/null", O_RDONLY)) >= 0);
@@ -246,5 +257,5 @@ FEATURES({"position", position}, {"append", append}, {"deleted", deleted}, {"tmp
          {"sys_file", sys_file}, {"sys_cpu", sys_cpu}, {"cgroup_file", cgroup_file}, {"folder", folder},
          {"path_only", path_only}, {"symlink_path", symlink_path}, {"deleted_cwd", deleted_cwd}, {"sparse", sparse},
          {"sparse_deleted", sparse_deleted}, {"fifo", fifo}, {"flock", flock_held}, {"fcntl_lock", fcntl_lock},
-         {"ofd_lock", ofd_lock}, {"lease", lease}, {"async_owner", async_owner}, {"many", many},
+         {"ofd_lock", ofd_lock}, {"lease", lease}, {"async_owner", async_owner}, {"folder_signals", folder_signals}, {"many", many},
          {"file_size_limit", file_size_limit}, {"file_size_limit_deleted", file_size_limit_deleted})

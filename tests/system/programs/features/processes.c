@@ -543,6 +543,107 @@ static void core_dump_filter(void) {
   fd = open("/proc/self/coredump_filter", O_RDONLY);
   CHECK(read(fd, text, 31) > 0 && strtoul(text, NULL, 16) == 0x7f);
 }
+
+// Timers on CPU clocks (clock_getcpuclockid(3), pthread_getcpuclockid(3)): they run while the clock's thread or
+// process computes, which begins after the restore.
+static volatile int computes, expired;
+static timer_t cpu_timer;
+static void count_expiry(int signal) {
+  (void)signal;
+  expired++;
+}
+static void make_cpu_timer(clockid_t clock, int notified_thread) {
+  struct sigevent e = {.sigev_notify = notified_thread ? SIGEV_THREAD_ID : SIGEV_SIGNAL, .sigev_signo = SIGPROF};
+  if (notified_thread) e._sigev_un._tid = notified_thread;
+  signal(SIGPROF, count_expiry);
+  NEED(timer_create(clock, &e, &cpu_timer) == 0);
+  const struct itimerspec in = {{0, 300000000}, {0, 300000000}};
+  CHECK(timer_settime(cpu_timer, 0, &in, NULL) == 0);
+}
+static void expect_expiry(void) {
+  for (int i = 0; i < 2000 && !expired; i++) nap(5);
+  CHECK(expired);
+}
+static void *computing_thread(void *makes_timer_itself) {
+  tid_of_thread = (int)syscall(SYS_gettid);
+  if (makes_timer_itself) make_cpu_timer(CLOCK_THREAD_CPUTIME_ID, tid_of_thread);
+  thread_step = 1;
+  while (!computes) nap(5);
+  while (!expired) {
+  }
+  return NULL;
+}
+static void cpu_timer_of(int makes_timer_itself) {
+  pthread_t thread;
+  clockid_t clock;
+  CHECK(pthread_create(&thread, NULL, computing_thread, (void *)(intptr_t)makes_timer_itself) == 0);
+  while (thread_step != 1) nap(5);
+  NEED(pthread_getcpuclockid(thread, &clock) == 0);
+  if (!makes_timer_itself) make_cpu_timer(clock, 0);
+  checkpoint_here();
+  CHECK(!expired);
+  computes = 1;
+  expect_expiry();
+}
+static void thread_cpu_timer(void) { cpu_timer_of(0); }
+static void own_cpu_timer(void) { cpu_timer_of(1); }
+static void *makes_shared_cpu_timer(void *unused) {
+  make_cpu_timer(CLOCK_THREAD_CPUTIME_ID, 0);
+  thread_step = 1;
+  while (!expired) nap(5);
+  return unused;
+}
+static void unknown_cpu_timer(void) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, makes_shared_cpu_timer, NULL) == 0);
+  while (thread_step != 1) nap(5);
+  checkpoint_here();
+}
+static void *makes_nothing(void *clock) {
+  CHECK(pthread_getcpuclockid(pthread_self(), clock) == 0);
+  thread_step = 1;
+  while (thread_step != 2) nap(5);
+  return NULL;
+}
+static void ended_threads_cpu_timer(void) {
+  pthread_t thread;
+  clockid_t clock;
+  CHECK(pthread_create(&thread, NULL, makes_nothing, &clock) == 0);
+  while (thread_step != 1) nap(5);
+  make_cpu_timer(clock, 0);
+  thread_step = 2;
+  CHECK(pthread_join(thread, NULL) == 0);
+  checkpoint_here();
+  struct itimerspec left;
+  CHECK(timer_gettime(cpu_timer, &left) == 0 && !left.it_value.tv_sec && !left.it_value.tv_nsec && !expired);
+  CHECK(timer_delete(cpu_timer) == 0);
+}
+static void compute_after_restore(void) {
+  while (faccessat(start_folder, "go", F_OK, 0) != 0) nap(5);
+  for (;;) {
+  }
+}
+static void childs_cpu_timer(void) {
+  clockid_t clock;
+  pid_t child = child_of(compute_after_restore);
+  NEED(clock_getcpuclockid(child, &clock) == 0);
+  make_cpu_timer(clock, 0);
+  checkpoint_here();
+  expect_expiry();
+  kill(child, SIGKILL);
+}
+static void outer_cpu_timer(void) {
+  clockid_t clock;
+  NEED(clock_getcpuclockid(getppid(), &clock) == 0);
+  make_cpu_timer(clock, 0);
+  checkpoint_here();
+}
+// PR_SET_MDWE: memory that is written is never executed.
+static void no_written_code(void) {
+  NEED(prctl(65 /* PR_SET_MDWE */, 1 /* PR_MDWE_REFUSE_EXEC_GAIN */, 0, 0, 0) == 0);
+  checkpoint_here();
+  CHECK(prctl(66 /* PR_GET_MDWE */, 0, 0, 0, 0) == 1);
+}
 FEATURES({"threads", threads}, {"threads_1000", threads_1000}, {"thread_names", thread_names},
          {"leader_ended", leader_ended}, {"processes_200", processes_200}, {"zombie", zombie}, {"session", session},
          {"own_group", own_group}, {"stopped_child", stopped_child}, {"vfork_exec", vfork_exec},
@@ -560,4 +661,8 @@ FEATURES({"threads", threads}, {"threads_1000", threads_1000}, {"thread_names", 
          {"floating_point", floating_point}, {"monotonic_clock", monotonic_clock}, {"oom_score", oom_score},
          {"ended_threads_timer", ended_threads_timer}, {"thread_descriptors", thread_descriptors},
          {"thread_folder", thread_folder}, {"thread_namespace", thread_namespace},
-         {"io_priority", io_priority}, {"core_dump_filter", core_dump_filter})
+         {"io_priority", io_priority}, {"core_dump_filter", core_dump_filter},
+         {"thread_cpu_timer", thread_cpu_timer}, {"own_cpu_timer", own_cpu_timer},
+         {"unknown_cpu_timer", unknown_cpu_timer}, {"ended_threads_cpu_timer", ended_threads_cpu_timer},
+         {"childs_cpu_timer", childs_cpu_timer}, {"outer_cpu_timer", outer_cpu_timer},
+         {"no_written_code", no_written_code})

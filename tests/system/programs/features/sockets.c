@@ -271,6 +271,52 @@ static void peer_credentials(void) {
   CHECK(getsockopt(server, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == getuid());
   CHECK(peer.pid == child);
 }
+
+// Datagrams that were not read yet, and their senders.
+static void unix_datagram_sender(void) {
+  struct sockaddr_un to = address_of("to"), from = address_of("from"), sender = {0};
+  int receiver = socket(AF_UNIX, SOCK_DGRAM, 0), fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+  NEED(bind(receiver, (struct sockaddr *)&to, sizeof to) == 0 &&
+       bind(fd, (struct sockaddr *)&from, sizeof from) == 0);
+  for (int i = 0; i < 3; i++)
+    CHECK(sendto(fd, "queued", 4 + i, 0, (struct sockaddr *)&to, sizeof to) == 4 + i);
+  checkpoint_here();
+  for (int i = 0; i < 3; i++) {
+    socklen_t size = sizeof sender;
+    CHECK(recvfrom(receiver, text, sizeof text, MSG_DONTWAIT, (struct sockaddr *)&sender, &size) ==
+          4 + i);
+    CHECK(strcmp(sender.sun_path, "from") == 0);
+  }
+}
+static void unix_packets(void) {
+  int ends[2];
+  CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
+  for (int i = 0; i < 3; i++) CHECK(write(ends[0], "queued", 4 + i) == 4 + i);
+  checkpoint_here();
+  for (int i = 0; i < 3; i++) CHECK(recv(ends[1], text, sizeof text, MSG_DONTWAIT) == 4 + i);
+}
+static void udp_unread(void) {
+  int fd = socket(AF_INET, SOCK_DGRAM, 0);
+  struct sockaddr_in a = bound(fd);
+  CHECK(sendto(fd, "queued", 6, 0, (struct sockaddr *)&a, sizeof a) == 6);
+  checkpoint_here();
+  CHECK(recv(fd, text, sizeof text, MSG_DONTWAIT) == 6);
+}
+static void raw_unread(void) {
+  int fd = socket(AF_INET, SOCK_RAW, 253);  // a number for experiments (RFC 3692)
+  struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  NEED(fd >= 0 && sendto(fd, "queued", 6, 0, (struct sockaddr *)&a, sizeof a) == 6);
+  checkpoint_here();
+  CHECK(recv(fd, text, sizeof text, MSG_DONTWAIT) == 26);
+}
+static void packet_unread(void) {
+  int fd = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL)), sender = socket(AF_INET, SOCK_DGRAM, 0);
+  struct sockaddr_in a = {
+      .sin_family = AF_INET, .sin_port = htons(9), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  NEED(fd >= 0 && sendto(sender, "queued", 6, 0, (struct sockaddr *)&a, sizeof a) == 6);
+  checkpoint_here();
+  CHECK(recv(fd, text, sizeof text, MSG_DONTWAIT) > 0);
+}
 FEATURES({"unix_pair", unix_pair}, {"unix_datagram_pair", unix_datagram_pair},
          {"unix_packet_pair", unix_packet_pair}, {"unix_listener", unix_listener},
          {"unix_connected", unix_connected}, {"unix_not_accepted", unix_not_accepted},
@@ -279,4 +325,6 @@ FEATURES({"unix_pair", unix_pair}, {"unix_datagram_pair", unix_datagram_pair},
          {"netlink", netlink}, {"packet", packet}, {"vsock", vsock}, {"tcp_listener", tcp_listener},
          {"udp", udp}, {"raw", raw}, {"unix_renamed", unix_renamed},
          {"unix_renamed_relative", unix_renamed_relative}, {"socket_options", socket_options},
-         {"multicast", multicast}, {"peer_credentials", peer_credentials})
+         {"multicast", multicast}, {"peer_credentials", peer_credentials},
+         {"unix_datagram_sender", unix_datagram_sender}, {"unix_packets", unix_packets},
+         {"udp_unread", udp_unread}, {"raw_unread", raw_unread}, {"packet_unread", packet_unread})
