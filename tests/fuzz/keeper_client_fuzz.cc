@@ -4,6 +4,8 @@
 // when a program hands it the contents of its devices, takes them back, and reads them.
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -26,11 +28,10 @@ class FakeKeeper {
  public:
   FakeKeeper(int listener, ByteView input) : listener_(listener), in_(input) {}
 
-  void run(int requests) {
+  // Until the listener is shut down.
+  void run() {
     std::vector<UniqueFd> kept;
-    for (int i = 0; i < requests; i++) {
-      Result<UniqueFd> socket = accept_unix(listener_);
-      if (!socket) return;
+    while (Result<UniqueFd> socket = accept_unix(listener_)) {
       Result<std::optional<Message>> m = receive_message(socket->get());
       if (!m || !*m) continue;
       if (!(*m)->fds.empty()) kept = std::move((*m)->fds);
@@ -74,13 +75,15 @@ extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(con
   log::set_level(log::Level::Off);
   ::signal(SIGPIPE, SIG_IGN);
   static const std::string path = scratch_folder() + "/session.sock";
-  static const Result<UniqueFd> listener = listen_unix(path);
-  if (!listener || size == 0) return 0;
+  if (size == 0) return 0;
+  // A new one for each input, so that no connection of an earlier one waits to be accepted.
+  ::unlink(path.c_str());
+  Result<UniqueFd> listener = listen_unix(path);
+  if (!listener) std::abort();
   move_to_session(path);
-  std::thread keeper([&] { FakeKeeper(listener->get(), view(data + 1, size - 1)).run(2); });
+  std::thread keeper([&] { FakeKeeper(listener->get(), view(data + 1, size - 1)).run(); });
   keep(data[0] & 1 ? kBytes : 0);
-  // What was not asked for.
-  for (int i = 0; i < 2; i++) (void)connect_unix(path);
+  ::shutdown(listener->get(), SHUT_RDWR);
   keeper.join();
   return 0;
 }

@@ -80,13 +80,32 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="not in this run's sample of the long tier"))
 
 
+def has_own_namespace():
+    """Whether this worker has a PID namespace of its own (scripts/suites/own-namespace)."""
+    return "PYTEST_XDIST_WORKER" in os.environ and os.getppid() == 1
+
+
+# In such a namespace: each process that has outlived a test, and the first such test.
+OUTLIVED = {}
+
+
+def note_what_outlives(test):
+    if has_own_namespace():
+        known = dict(OUTLIVED)
+        OUTLIVED.clear()
+        OUTLIVED.update({pid: known.get(pid, test) for pid in set(tree_of(1)) - {os.getpid()}})
+
+
+def left_running():
+    return [f"{command}(since {OUTLIVED.get(pid)})" for pid in tree_of(1) for command in commands_of([pid])]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_left_running():
-    """Holds where a worker has a PID namespace of its own (scripts/suites/own-namespace), where the kernel
-    ends what is left."""
+    """Holds where a worker has a PID namespace of its own, where the kernel ends what is left."""
     yield
-    if "PYTEST_XDIST_WORKER" in os.environ and os.getppid() == 1:
-        wait_for(lambda: not commands_of(tree_of(1)), f"the end of {commands_of(tree_of(1))}", 10)
+    if has_own_namespace():
+        wait_for(lambda: not left_running(), f"the end of {left_running()}", 10)
 
 
 TEST_DEADLINE = pytest.StashKey()
@@ -97,6 +116,7 @@ def own_turn(request, tmp_path_factory):
     with turn(tmp_path_factory, request.node.get_closest_marker("alone") is not None):
         request.node.stash[TEST_DEADLINE] = Deadline(request.config.getoption("--test-limit") or 0)
         yield
+        note_what_outlives(request.node.name)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -194,6 +214,12 @@ def let_users_in(folder):
     assert top in folder.parents, f"{folder} is not below {top}"
     for f in (folder, *folder.parents[: folder.parents.index(top)]):
         f.chmod(0o755)
+
+
+def send_all(pids, number):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def process_exists(pid):
@@ -316,11 +342,12 @@ class Job:
         return wait_for(root, "the program's root")
 
     def kill(self):
-        for pid in [self.pid] + tree_of(self.pid):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        """All are stopped first, so that none of them starts another one meanwhile (CRIU in a restore)."""
+        stopped = []
+        while new := [p for p in [self.pid, *tree_of(self.pid)] if p not in stopped]:
+            send_all(new, signal.SIGSTOP)
+            stopped += new
+        send_all(stopped, signal.SIGKILL)
         self.process.wait()
         if self.master is not None:
             os.close(self.master)
@@ -404,11 +431,7 @@ class Tools:
         for job in self.jobs:
             job.kill()
         for pid in self.detached:
-            for p in [pid] + tree_of(pid):
-                try:
-                    os.kill(p, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            send_all([pid] + tree_of(pid), signal.SIGKILL)
         shutil.rmtree(self.runtime, ignore_errors=True)
 
 

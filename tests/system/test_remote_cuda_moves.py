@@ -10,6 +10,7 @@ import pytest
 
 from conftest import tree_of, wait_for
 from cuda_programs import NVCC, RUN, SOURCES, make, numba  # noqa: F401 (fixtures)
+from test_kills import state
 from test_remote import Server, command
 from test_remote_cuda import Here, Nodes
 from toolkit import WHY_NOT
@@ -342,8 +343,8 @@ def refused(moved, device):
     return errors
 
 
-def another_server(nodes, **env):
-    return Server(Here(nodes.ckpt), port=7670, env=env)
+def another_server(nodes, *options, **env):
+    return Server(Here(nodes.ckpt), *options, port=7670, env=env)
 
 
 def test_a_device_that_cannot_take_the_program_leaves_it_suspended(nodes):
@@ -543,26 +544,39 @@ def test_random_moves(nodes, source):
     moved.finish()
 
 
-def killed_in_move(moved, device, delay, servers):
-    """Moves the program, and kills the process of the new device: the answer of ckpt-restore, and whether it moved."""
+@pytest.fixture
+def held(nodes):
+    """A server whose process for a device stops itself when it asks for the program's first memory (Note::Memory)."""
+    return another_server(nodes, "--memory", "1G", CKPT_TEST_HOLD_AT="send-2")
+
+
+def killed_in_move(moved, server, delay):
+    """Moves the program, and kills the process of the new device, so many seconds after it began, or where it has stopped
+    itself (None): the answer of ckpt-restore."""
+    device = moved.nodes.device(server.unix)
     resume = moved.nodes.ckpt.start("ckpt-restore", ["--device", device, "--resume", str(moved.job.pid)])
-    victim = wait_for(lambda: servers() or resume.process.poll() is not None, "the new server")
-    time.sleep(delay)
+
+    def found():
+        return [p for p in drivers_of(server) if delay is not None or state(p) == "T"]
+
+    victim = wait_for(lambda: found() or resume.process.poll() is not None, "the new server")
+    time.sleep(delay or 0)
     if isinstance(victim, list):
         os.kill(victim[-1], signal.SIGKILL)
     return resume.wait(), resume.error_text
 
 
-# While it connects, while objects are made, and while contents are loaded.
-@pytest.mark.parametrize("delays", [(0, 0.02), pytest.param([n * 0.02 for n in range(12)], marks=pytest.mark.full)],
+# While objects are made; while it connects, while objects are made, and while contents are loaded.
+@pytest.mark.parametrize("delays", [(None, 0.02), pytest.param([None, *(n * 0.02 for n in range(12))], marks=pytest.mark.full)],
                          ids=["some", "many"])
-def test_a_program_whose_new_server_dies_runs_on_with_its_former_device(nodes, delays):
+def test_a_program_whose_new_server_dies_runs_on_with_its_former_device(nodes, held, delays):
     """It ran until it was to be moved. The message that a device is lost is for one that runs without a device."""
     moved = Moved(nodes, device=nodes.device())
     moved.move("cuda:0")
+    wait_for(lambda: not nodes.drivers(), "the end of the old server")
     returned = 0
     for delay in delays:
-        code, errors = killed_in_move(moved, nodes.device(), delay, lambda: nodes.drivers())
+        code, errors = killed_in_move(moved, held if delay is None else nodes.server, delay)
         if code == 0:  # the server was killed after the move, or not at all
             break
         assert "the program runs on with the devices that it had" in errors, errors
@@ -577,16 +591,16 @@ def test_a_program_whose_new_server_dies_runs_on_with_its_former_device(nodes, d
         moved.finish()
 
 
-def test_a_suspended_program_whose_new_server_dies_stays_suspended(nodes):
+def test_a_suspended_program_whose_new_server_dies_stays_suspended(nodes, held):
     moved = Moved(nodes, device=nodes.device())
     moved.move("cuda:0")
     moved.suspend()
-    code, errors = killed_in_move(moved, nodes.device(), 0, lambda: nodes.drivers())
+    code, errors = killed_in_move(moved, held, None)
     assert code == 1 and "the program is suspended, with its data; ckpt-restore --resume " in errors, errors
     assert "every later call fails" not in moved.job.error_text, moved.job.error_text
     code, errors = moved.call("ckpt-restore", "--resume")  # without --device: those that it had
     assert code == 0, errors
-    assert not nodes.drivers()
+    wait_for(lambda: not nodes.drivers() and not drivers_of(held), "the end of all servers")
     moved.finish()
 
 

@@ -120,8 +120,9 @@ def servers():
         except OSError:
             pass
 def steal():
-    "The daemon's socket of a server process of this user."
-    pid, words = next(servers())
+    "The daemon's socket of a server process of this user. It becomes ckpt-cuda-server after the greeting."
+    while not (found := list(servers())): time.sleep(0.01)
+    pid, words = found[0]
     fd = libc.syscall(438, libc.syscall(434, pid, 0), int(words[words.index("--account") + 1]), 0)
     if fd < 0: raise OSError(ctypes.get_errno(), "pidfd_getfd")
     s = socket.socket(fileno=fd)

@@ -16,6 +16,15 @@ from test_restore import dumped, refused
 WITH_CHILD = "sleep 1000 & while ! test -e finish; do echo x; sleep 0.05; done"
 
 
+def end(pid):
+    kill([pid])
+    wait_for(lambda: state(pid) in ("Z", None), f"the end of process {pid}")
+
+
+def sleeping_child(job):
+    return next(p for p in tree_of(job.program()) if commands_of([p]) == ["sleep 1000 "])
+
+
 def continued(process):
     """The exit code and the error of a dump that is held, perhaps several times: it may begin again."""
     while held(process):
@@ -30,12 +39,13 @@ def test_a_program_that_is_killed_after_it_was_recorded_leaves_no_image(ckpt):
     job.wait_lines(3)
     process = tool(ckpt, "ckpt-dump", job.pid, "-o", "one", hold="check")
     assert held(process)
-    program = job.program()
-    kill([program])
-    wait_for(lambda: state(program) in ("Z", None), "the program's end")
+    program, child = job.program(), sleeping_child(job)
+    end(program)
     code, error = continued(process)
     assert code == 1, error
     assert not (ckpt.folder / "one").exists() and ckpt.partials() == []
+    assert state(child) in ("S", "R")  # it outlives its parent, as without ckpt
+    end(child)
 
 
 def test_a_child_that_is_killed_after_criu_has_saved_it_makes_the_dump_fail(ckpt):
@@ -44,7 +54,7 @@ def test_a_child_that_is_killed_after_criu_has_saved_it_makes_the_dump_fail(ckpt
     job.wait_lines(3)
     process = tool(ckpt, "ckpt-dump", job.pid, "-o", "one", hold="record")
     assert held(process)
-    kill([p for p in tree_of(job.program()) if commands_of([p]) == ["sleep 1000 "]])
+    end(sleeping_child(job))
     code, error = continued(process)
     assert code == 1 and "was killed while it was recorded" in error and "keeps running" in error, error
     assert not (ckpt.folder / "one").exists()

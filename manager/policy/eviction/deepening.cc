@@ -28,11 +28,7 @@ void Deepening::find_room_for(const Program &waiting) {
 // True: there will be room there, so no other GPU need be looked at.
 bool Deepening::make_room_on(const Program &waiting, GpuIndex g) {
   const GpuAccount &account = state_.account(g);
-  if (waiting.wants_alone()) {
-    bool cleared = waiting.cleared_gpu == g;
-    if (cleared) deepen(g, kEverything, &waiting);
-    return cleared;
-  }
+  if (waiting.wants_alone()) return clear_for(waiting, g);
   if (!placement_.admits(waiting, g)) return false;
   u64 need = room_of(waiting, state_.gpu(g), state_.settings);
   // Where no program runs, nothing else will make room. What stays is known roughly, so it is given
@@ -40,8 +36,7 @@ bool Deepening::make_room_on(const Program &waiting, GpuIndex g) {
   if (account.programs == 0) {
     if (state_.gpu(g).dying || placement_.has_room(waiting, g)) return false;
     deepen(g, need, &waiting);
-    // Its own, because variables that were never seen may be there and count as missing.
-    if (account.deepening == 0 && !state_.gpu(g).foreign) deepen(g, need);
+    deepen_own(waiting, g);
     return account.deepening > 0;
   }
   u64 coming = account.available_to(waiting) + account.freeing;
@@ -50,6 +45,22 @@ bool Deepening::make_room_on(const Program &waiting, GpuIndex g) {
     return true;
   }
   return coming >= need;
+}
+
+// What all others have there, and then its own if that is in its way.
+bool Deepening::clear_for(const Program &alone, GpuIndex g) {
+  if (alone.cleared_gpu != g) return false;
+  deepen(g, kEverything, &alone);
+  bool empty = state_.account(g).programs == 0 && !state_.gpu(g).dying;
+  if (empty && !placement_.has_room(alone, g)) deepen_own(alone, g);
+  return true;
+}
+
+// Variables that were never seen may be there and count as missing.
+void Deepening::deepen_own(const Program &waiting, GpuIndex g) {
+  const Gpu &gpu = state_.gpu(g);
+  if (state_.account(g).deepening > 0 || gpu.foreign) return;
+  deepen(g, room_of(waiting, gpu, state_.settings));
 }
 
 // The program that came last is the last to resume, too.

@@ -24,6 +24,8 @@ class Deepening {
   void make_room_for(const Program &blocked);
   void find_room_for(const Program &waiting);
   bool make_room_on(const Program &waiting, GpuIndex g);
+  bool clear_for(const Program &alone, GpuIndex g);
+  void deepen_own(const Program &waiting, GpuIndex g);
   // Until `bytes` are free there or will be, or nothing stays there but what `but_not` has, which
   // would need it again.
   void deepen(GpuIndex g, u64 bytes, const Program *but_not = nullptr);

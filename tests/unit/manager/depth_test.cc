@@ -173,3 +173,22 @@ TEST_CASE("a new Manager learns what stays") {
   n.say(2, in::ContextCheck{});
   CHECK(told(n.say(2, in::CudaMalloc{8, 85})) == Told{"1 Deepen"});
 }
+
+TEST_CASE(
+    "a program that needs the GPU for itself gives its own context back if that is in its way") {
+  Settings s = small_settings();
+  s.startup_delay = 1ms;
+  Node n(s, {80});
+  n.free(0, 60);
+  // Its variables are there already, but this Manager has not seen them: it needs 33 + 19 + 13.
+  n.say(1, in::Join{.version = managed::kVersion,
+                    .standing = managed::Standing::Evicted,
+                    .used = 33,
+                    .variables = 19});
+  n.say(1, in::Evicted{33, "GPU0"});
+  n.say(1, in::Load{5, 13, true});
+  CHECK(told(n.after(1ms)) == Told{"1 Deepen"});
+  CHECK(told(n.after(1ms)) == Told{});  // it is on its way
+  n.give(0, 20);
+  CHECK(told(n.say(1, in::Evicted{33, ""})) == Told{"1 Migrate GPU0"});
+}

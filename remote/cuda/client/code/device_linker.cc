@@ -63,7 +63,7 @@ std::optional<CodePart> only_text(const Linker &l) {
 }
 
 // An image as it is loaded: without what the linker's size counts behind it.
-std::optional<u64> number_of(const fatbin::Image &image) {
+std::optional<u64> part_number_of(const fatbin::Image &image) {
   if (image.containers().size() != 1) return {};
   const fatbin::Container &c = image.containers()[0];
   return keep_part(view(reinterpret_cast<const void *>(c.at), c.bytes)).number;
@@ -72,7 +72,7 @@ std::optional<u64> number_of(const fatbin::Image &image) {
 void note_image(const Linker &l) {
   std::optional<CodePart> text = only_text(l);
   Result<fatbin::Image> image = fatbin::Image::in_memory(l.image.data());
-  std::optional<u64> number = image ? number_of(*image) : std::nullopt;
+  std::optional<u64> number = image ? part_number_of(*image) : std::nullopt;
   if (!text || !number) return;
   std::lock_guard lock(linker_table().mutex);
   linker_table().texts.emplace(*number, std::move(*text));
@@ -114,7 +114,7 @@ CUresult add(Linker &l, CUjitInputType type, ByteView bytes, const char *name,
 }  // namespace
 
 std::optional<CodePart> text_behind(const fatbin::Image &image) {
-  std::optional<u64> number = number_of(image);
+  std::optional<u64> number = part_number_of(image);
   std::lock_guard lock(linker_table().mutex);
   auto found = number ? linker_table().texts.find(*number) : linker_table().texts.end();
   return found == linker_table().texts.end() ? std::nullopt : std::optional(found->second);
