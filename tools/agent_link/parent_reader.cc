@@ -64,7 +64,7 @@ std::vector<ChunkAddress> readable(const storage::ImageReader &image,
   return addresses;
 }
 
-Result<UniqueFd> file_of(const std::vector<ChunkAddress> &addresses) {
+Result<UniqueFd> file_with(const std::vector<ChunkAddress> &addresses) {
   static_assert(sizeof(ChunkAddress) == 2 * sizeof(u64));
   UniqueFd file(::memfd_create("ckpt-chunks", MFD_CLOEXEC));
   if (!file) return fail_errno("cannot create a file in memory");
@@ -171,7 +171,7 @@ Result<std::unique_ptr<ParentReader>> ParentReader::start(const storage::ImageRe
   if (addresses.empty()) return nullptr;
   std::unique_ptr<ParentReader> reader(new ParentReader);
   reader->count_ = addresses.size();
-  CKPT_TRY(reader->addresses_, file_of(addresses));
+  CKPT_TRY(reader->addresses_, file_with(addresses));
   CKPT_TRY(auto ends, socket_pair());
   UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   CKPT_TRY(reader->process_,
