@@ -10,7 +10,7 @@
 // Therefore a process with one participant needs no second thread.
 //
 // Where the tool has contents in a file, one participant copies from there directly. The file is
-// page-locked ahead of the copies, as far as the tool has filled it.
+// page-locked ahead of the copies, as far as its pages are allocated.
 #pragma once
 
 #include <condition_variable>

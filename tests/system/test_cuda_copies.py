@@ -108,9 +108,11 @@ def test_a_dump_from_the_agents_memory_is_restored(copies):
 NOT_ZERO = BYTES - (MIB // 3 << 20)
 
 
-def restored(copies, file_size_limit=None):
-    """A copy that runs, the report of its restore, and the driver's calls that it took."""
+def restored(copies, threads, file_size_limit=None):
+    """A copy that runs, the report of its restore, and the driver's calls that it took. The machine has `threads` idle
+    cores, it seems."""
     copies.ckpt.env["CKPT_SOFTCUDA_DIRTY"] = "1"  # so that zeros that are not loaded are noticed
+    copies.ckpt.env["CKPT_TEST_AHEAD"] = str(threads)
     job = copies.started()
     copies.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
@@ -127,7 +129,7 @@ def restored(copies, file_size_limit=None):
 
 
 def test_a_restore_decompresses_ahead_and_copies_large_pieces(copies):
-    copy, times, calls = restored(copies)
+    copy, times, calls = restored(copies, 2)
     assert times["ahead_bytes"] == NOT_ZERO
     assert min(times[k] for k in ("ahead_seconds", "connect_seconds", "attach_seconds", "load_seconds")) > 0
     assert calls < NOT_ZERO / (8 << 20) * 8 + 250
@@ -135,9 +137,10 @@ def test_a_restore_decompresses_ahead_and_copies_large_pieces(copies):
     copies.ends_well(copy)
 
 
-def test_a_restore_without_memory_for_a_file_goes_through_slots(copies):
+@pytest.mark.parametrize("threads, limit", [(0, None), (2, NOT_ZERO - 1)], ids=["no idle core", "no file"])
+def test_a_restore_without_contents_ahead_goes_through_slots(copies, threads, limit):
     """The limit is above the staging memory's size."""
-    copy, times, calls = restored(copies, file_size_limit=NOT_ZERO - 1)
+    copy, times, calls = restored(copies, threads, limit)
     assert times["ahead_bytes"] == 0
     assert calls > NOT_ZERO / (1 << 20) * 5
     copies.ends_well(copy)

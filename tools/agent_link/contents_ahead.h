@@ -6,17 +6,21 @@
 // The problem. A restore decompresses contents on all cores. But CRIU's restore and the driver's,
 // which come first, leave most cores idle.
 //
-// How it works. From the beginning of the restore, threads fill a file, unit by unit
-// (contents_plan.h). When the devices are ready, the agent page-locks the file and has the devices
-// copy from it; an agent that cannot gets what is in the file through slots. The file takes memory
-// only while the machine has more than a given amount free. The rest is decompressed into slots
-// when the agent takes it (load_contents.h).
+// How it works. From the beginning of the restore until the devices are ready, threads fill a file,
+// unit by unit (contents_plan.h). Then the agent page-locks what is there, and the devices copy
+// from it; an agent that cannot gets it through slots. All else is decompressed into slots, as it
+// would be without a file (load_contents.h).
+//
+// Cost. The file takes memory only while the machine has more than a given amount free, and its
+// pages must be allocated, which takes more of a core's time than a copy into a slot. So there are
+// no more threads than idle cores, and none where all cores are busy: then nothing would be gained.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,25 +39,26 @@ class ContentsAhead {
   ~ContentsAhead();
   ContentsAhead(const ContentsAhead &) = delete;
 
-  // Begins to fill the file, on `threads` threads and while the machine has more than `keep_free`
-  // bytes of free memory. To be called once, before all below.
+  // Begins to fill the file, on `threads` threads (0: there is no file) and while the machine has
+  // more than `keep_free` bytes of free memory. To be called once.
   void start(unsigned threads, u64 keep_free);
+  // Fills no further units. With `all`, those that have been planned are filled before.
+  void close(bool all = false);
 
   const storage::ImageReader &image() const { return image_; }
   const ContentsPlan &plan() const { return plan_; }
   int file() const { return file_.get(); }  // -1: there is none
-  // Waits until it is decided whether a unit is in the file. An error: the image is damaged.
-  Result<bool> has(size_t unit);
-  // What a unit has in the file.
+
+  // After close(): whether a unit is in the file, and what it has there.
+  bool has(size_t unit);
   ByteView contents(const ContentsPlan::Run &run) const;
-  // From the beginning of the file: so much has been filled without a gap.
-  u64 ready();
-  // So far: what is in the file, and the time in which it got there.
+  // After close(): all pages before this byte of the file are allocated.
+  u64 allocated();
+  // What is in the file, and the time in which it got there.
   u64 bytes();
   double seconds();
 
  private:
-  enum class State : u8 { Waiting, InFile, NotInFile, Damaged };
   // The agent page-locks as much at a time, so all its pages are allocated at once.
   struct Piece {
     std::mutex mutex;
@@ -62,10 +67,10 @@ class ContentsAhead {
 
   Result<> make_file();
   void fill(unsigned threads);
-  void fill_next(size_t unit);
-  Result<State> fill_unit(size_t unit);
+  bool fill_unit(size_t unit);
   bool has_pages(size_t unit);
-  void decide(size_t unit, State state);
+  Result<> allocate(std::span<std::byte> piece);
+  void note(size_t unit);
 
   const storage::ImageReader &image_;
   const ContentsPlan plan_;
@@ -75,14 +80,17 @@ class ContentsAhead {
   std::vector<std::unique_ptr<Piece>> pieces_;
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> stopped_ = false;
+  std::atomic<bool> small_pages_ = false;
   std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  std::vector<State> units_;
-  size_t ready_units_ = 0;
+  bool closed_ = false;
+  std::vector<bool> in_file_;  // by unit
   u64 bytes_ = 0;
-  std::string damage_;
   std::chrono::steady_clock::time_point started_, last_;
   std::thread thread_;
 };
+
+// The number of cores that no thread of this machine uses at this moment, and that this process may
+// use. CKPT_TEST_AHEAD=N: N, for tests.
+unsigned idle_cores();
 
 }  // namespace ckpt::tools

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -29,7 +30,9 @@ class ContentsLoader {
 
   Result<> run() {
     zeros_ = agent_.loads_zeros();
-    if (ahead_.file() >= 0) direct_ = agent_.loads_from(ahead_.file(), plan_.file_bytes()) + "/";
+    ahead_.close(std::getenv("CKPT_TEST_AHEAD") != nullptr);
+    allocated_ = ahead_.allocated();
+    if (ahead_.bytes() > 0) direct_ = agent_.loads_from(ahead_.file(), plan_.file_bytes()) + "/";
     CKPT_CHECK(agent_.begin_load(staging_));
     CKPT_TRY(std::thread listener, start_thread([this] { listen(); }));
     Result<> sent = send_all();
@@ -83,8 +86,7 @@ class ContentsLoader {
   }
 
   Result<> send_unit(size_t number) {
-    CKPT_TRY(bool in_file, ahead_.has(number));
-    if (!in_file) return decompress_and_send(number);
+    if (!ahead_.has(number)) return decompress_and_send(number);
     for (const ContentsPlan::Run &run : plan_.units[number].runs)
       CKPT_CHECK(is_direct(run) ? send_place(run)
                                 : send_bytes(run.region, run.offset, ahead_.contents(run)));
@@ -98,13 +100,13 @@ class ContentsLoader {
   Result<> send_place(const ContentsPlan::Run &run) {
     return send(
         Type::ContentsIn,
-        Writer().put(run.region).put(run.offset).put(run.bytes).put(run.at).put(ahead_.ready()));
+        Writer().put(run.region).put(run.offset).put(run.bytes).put(run.at).put(allocated_));
   }
 
   // The parts of a run follow each other, and so do its bytes in the region.
   Result<> decompress_and_send(size_t number) {
     const ContentsPlan::Unit &unit = plan_.units[number];
-    Bytes raw(storage::kMaxChunkBytes);
+    thread_local Bytes raw(storage::kMaxChunkBytes);  // its pages are allocated once
     auto part = unit.parts.begin();
     for (const ContentsPlan::Run &run : unit.runs)
       for (u64 at = 0; at < run.bytes; at += part++->bytes) {
@@ -163,6 +165,7 @@ class ContentsLoader {
   std::mutex send_mutex_, mutex_;
   std::condition_variable changed_;
   std::vector<u32> free_;
+  u64 allocated_ = 0;   // bytes from the beginning of the file
   bool zeros_ = false;  // the agent has zeros written without slots
   bool over_ = false;
   Result<> answer_;

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "common/base/available_memory.h"
-#include "common/base/cores.h"
 #include "common/base/shortage.h"
 #include "tools/agent_link/load_contents.h"
 #include "tools/proc/process.h"
@@ -51,7 +50,7 @@ Result<> RestoredAgents::make_outcome_pipes() {
 void RestoredAgents::read_ahead() {
   if (!plan_.no_devices_because.empty()) return;
   u32 count = static_cast<u32>(plan_.manifest.outcome_pipes.size());
-  unsigned threads = std::max(1U, usable_cores() / std::max(1U, count));
+  unsigned idle = idle_cores(), threads = (idle + count - 1) / std::max(1U, count);
   u64 keep_free = bytes_to_keep_free(plan_);
   for (u32 i = 0; i < count; i++) {
     ahead_.push_back(std::make_unique<ContentsAhead>(*plan_.image, i));

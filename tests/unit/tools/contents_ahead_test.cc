@@ -30,7 +30,7 @@ struct Made {
 void check_contents(ContentsAhead &ahead, const Made &made) {
   Bytes first(made.first.size()), second(made.second.size());
   for (size_t i = 0; i < ahead.plan().units.size(); ++i) {
-    REQUIRE(must(ahead.has(i)));
+    REQUIRE(ahead.has(i));
     for (const ContentsPlan::Run &run : ahead.plan().units[i].runs)
       std::ranges::copy(ahead.contents(run), (run.region == 0 ? first : second).begin() +
                                                  static_cast<std::ptrdiff_t>(run.offset));
@@ -63,23 +63,42 @@ TEST_CASE("the file holds what the image has, whatever the number of threads") {
   for (unsigned threads : {1U, 3U}) {
     ContentsAhead ahead(*made.image, 0);
     ahead.start(threads, 0);
+    ahead.close(true);
     check_contents(ahead, made);
-    CHECK(ahead.ready() == ahead.plan().file_bytes());
+    CHECK(ahead.allocated() == ahead.plan().file_bytes());
     CHECK(ahead.bytes() == made.first.size() + made.second.size() - 3 * kMiB);
     CHECK(ahead.seconds() > 0);
   }
 }
 
-TEST_CASE("without free memory nothing is in the file") {
+TEST_CASE("without free memory, and without threads, nothing is in the file") {
   Made made;
-  ContentsAhead ahead(*made.image, 0);
-  ahead.start(2, u64{1} << 60);
-  for (size_t i = 0; i < ahead.plan().units.size(); ++i) CHECK(!must(ahead.has(i)));
-  CHECK(ahead.ready() == 0);
-  CHECK(ahead.bytes() == 0);
+  for (unsigned threads : {0U, 2U}) {
+    ContentsAhead ahead(*made.image, 0);
+    ahead.start(threads, u64{1} << 60);
+    ahead.close(true);
+    for (size_t i = 0; i < ahead.plan().units.size(); ++i) CHECK(!ahead.has(i));
+    CHECK(ahead.allocated() == 0);
+    CHECK(ahead.bytes() == 0);
+    CHECK((ahead.file() < 0) == (threads == 0));
+  }
 }
 
-TEST_CASE("a damaged chunk is an error, and no contents") {
+TEST_CASE("what is in the file when it is closed is right, and nothing is added") {
+  Made made;
+  ContentsAhead ahead(*made.image, 0);
+  ahead.start(2, 0);
+  ahead.close();
+  u64 bytes = ahead.bytes(), found = 0;
+  ::usleep(100'000);
+  for (size_t i = 0; i < ahead.plan().units.size(); ++i)
+    for (const ContentsPlan::Run &run : ahead.plan().units[i].runs)
+      if (ahead.has(i)) found += run.bytes;
+  CHECK(found == bytes);
+  CHECK(ahead.bytes() == bytes);
+}
+
+TEST_CASE("a unit with a damaged chunk is not in the file") {
   Made made;
   {
     std::fstream chunks(made.folder / "image/chunks.ckpt");
@@ -89,6 +108,7 @@ TEST_CASE("a damaged chunk is an error, and no contents") {
   }
   ContentsAhead ahead(*made.image, 0);
   ahead.start(2, 0);
+  ahead.close(true);
   size_t damaged = 0;
   for (size_t i = 0; i < ahead.plan().units.size(); ++i) damaged += ahead.has(i) ? 0 : 1;
   CHECK(damaged == 1);
