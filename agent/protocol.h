@@ -141,6 +141,16 @@ enum class Type : u16 {
                  // agents refuse it, and so does an agent if a device of it cannot write zeros
   ZerosAt = 85,  // {u32 region, u64 offset, u64 bytes}: in a Load: they are zero
 
+  // Contents without slots, for a tool that has them in a file in memory when the load begins.
+  ContentsLoadable = 88,  // {u64 bytes} + the file, which cannot shrink: after Attach, before Load:
+                          // ContentsIn may take the place of slots; answered by Ok {str the
+                          // participant whose regions may be loaded so}. Older agents refuse it,
+                          // and so does an agent if no participant of it can, or there is no room
+  ContentsIn = 89,  // {u32 region, u64 offset, u64 bytes, u64 at, u64 ready}: in a Load, instead of
+                    // SlotFull: they are in that file at `at`, and in one of its pieces
+                    // (kFilePieceBytes). `ready`: all pieces with a byte before this can be
+                    // page-locked
+
   ChunkWanted = 86,  // {u64 low, u64 high, u32 bytes}: agent to the process behind that socket:
                      // answered by Ok {the chunk's bytes}
 
@@ -211,6 +221,8 @@ enum class Type : u16 {
 inline constexpr u64 kAheadBytes = u64{2} << 30;
 inline constexpr u64 kZeros = ~u64{0};           // in ContentsAt
 inline constexpr u64 kMostZeros = u64{1} << 31;  // in ZerosAt
+// The file of ContentsLoadable is page-locked in pieces of this size.
+inline constexpr u64 kFilePieceBytes = 32u << 20;
 
 // In ProxyWanted, instead of an API: a process that answers GpuMemoryWanted. Older keepers refuse
 // it.

@@ -52,6 +52,12 @@ bool Lifecycle::loads_zeros() const {
                              [](const Member &m) { return m.participant->loads_zeros(); });
 }
 
+Participant *Lifecycle::place_loader() const {
+  auto found =
+      std::ranges::find_if(members_, [](const Member &m) { return m.participant->loads_places(); });
+  return found == members_.end() ? nullptr : found->participant;
+}
+
 Result<> Lifecycle::create_store() {
   u64 bytes = 0;
   for (Participant *p : participants_()) bytes += p->keeps_contents() ? 0 : p->lost_bytes();

@@ -212,8 +212,8 @@ Result<> Lifecycle::attach(const std::string &session) {
   return {};
 }
 
-Result<> Lifecycle::load(Channel &tool, Staging &staging) {
-  Loader loader(tool, staging);
+Result<> Lifecycle::load(Channel &tool, Staging &staging, DirectMemory *file) {
+  Loader loader(tool, staging, {file, place_loader()});
   std::vector<Participant *> all;
   for (Member &m : members_) all.push_back(m.participant);
   Result<> loaded = loader.run(all);

@@ -113,7 +113,10 @@ class Lifecycle {
   Result<> attach(const std::string &session);
   // Whether load() accepts zeros without slots.
   bool loads_zeros() const;
-  Result<> load(Channel &tool, Staging &staging);
+  // The participant that may load from a file of the tool's; null: none.
+  Participant *place_loader() const;
+  // `file`: of the tool's; null: there is none.
+  Result<> load(Channel &tool, Staging &staging, DirectMemory *file = nullptr);
   void resume();
 
   // ---- the end of a checkpoint, in two steps

@@ -175,6 +175,8 @@ class Participant {
   virtual bool looks() const { return false; }
   // Whether load() accepts pieces of zeros, for which it has devices write zeros themselves.
   virtual bool loads_zeros() const { return false; }
+  // Whether load() accepts pieces that are in no slot (kNoSlot).
+  virtual bool loads_places() const { return false; }
   // Page-locks host memory for copies of its devices, and the reverse. From several threads at a
   // time, while the gate is closed. Where a driver refuses, copies are only slower.
   virtual void lock_pages(std::span<std::byte>) {}

@@ -52,7 +52,8 @@ bool has_input(int fd, std::chrono::milliseconds timeout) {
 // Either side may abort a transfer. Messages that the other side has sent before arrive after it.
 bool is_left_over(Type type) {
   return type == Type::Region || type == Type::RegionSame || type == Type::SlotFull ||
-         type == Type::SlotFree || type == Type::ZerosAt || type == Type::LoadEnd;
+         type == Type::SlotFree || type == Type::ZerosAt || type == Type::ContentsIn ||
+         type == Type::LoadEnd;
 }
 
 }  // namespace
@@ -86,6 +87,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Attach, "Attach", State::Detached, &Dialogue::attach},
     {Type::CompileWanted, "CompileWanted", State::Attached, &Dialogue::compiled},
     {Type::ZerosLoadable, "ZerosLoadable", State::Attached, &Dialogue::zeros_loadable},
+    {Type::ContentsLoadable, "ContentsLoadable", State::Attached, &Dialogue::contents_loadable},
     {Type::Load, "Load", State::Attached, &Dialogue::load},
     {Type::Resume, "Resume", State::Loaded, &Dialogue::resume},
     {Type::Keep, "Keep", State::Quiesced, &Dialogue::keep},
@@ -386,11 +388,24 @@ void Dialogue::attach(Incoming &request) {
   answer(lifecycle_.attach(session));
 }
 
+void Dialogue::contents_loadable(Incoming &request) {
+  Reader in = request.reader();
+  u64 bytes = in.get<u64>();
+  if (!in.done() || request.fds.size() != 1) return malformed("ContentsLoadable");
+  Participant *participant = lifecycle_.place_loader();
+  if (participant == nullptr) return answer(fail("no device of this program copies from a file"));
+  Result<std::unique_ptr<DirectMemory>> file = DirectMemory::of_file(request.fds[0].get(), bytes);
+  if (!file) return answer(Failure(file.error()));
+  contents_ = std::move(*file);
+  (void)tool_.send(Type::Ok, Writer().str(participant->name()));
+}
+
 void Dialogue::load(Incoming &request) {
+  std::unique_ptr<DirectMemory> contents = std::exchange(contents_, nullptr);
   Result<Staging> staging = Staging::map(request);
   if (!staging) return answer(Failure(staging.error()));
   if (!tool_.send(Type::Ok)) return;
-  answer(lifecycle_.load(tool_, *staging));
+  answer(lifecycle_.load(tool_, *staging, contents.get()));
 }
 
 void Dialogue::resume(Incoming &request) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "agent/ipc/channel.h"
 #include "agent/lifecycle/lifecycle.h"
@@ -70,6 +71,7 @@ class Dialogue {
   void save(Incoming &request);
   void detach(Incoming &request);
   void attach(Incoming &request);
+  void contents_loadable(Incoming &request);
   void load(Incoming &request);
   void resume(Incoming &request);
   void checkpoint_failed(Incoming &request);
@@ -84,6 +86,7 @@ class Dialogue {
   bool changes_ = false;
   OwnFd outcome_pipe_;
   StagingSink::Lineage lineage_;
+  std::unique_ptr<DirectMemory> contents_;  // of the next load(), in the tool's file
   bool greeted_ = false;
   bool over_ = false;
   End end_ = End::HungUp;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +39,20 @@ Result<UniqueFd> sealed_file(u64 bytes) {
 
 }  // namespace
 
-DirectMemory::DirectMemory(u64 bytes) : bytes_(with_waste(bytes)), pages_(pieces()) {}
+DirectMemory::DirectMemory(u64 bytes) : DirectMemory(with_waste(bytes), Pages::Missing) {}
+
+DirectMemory::DirectMemory(u64 bytes, Pages pages) : bytes_(bytes), pages_(pieces(), pages) {}
+
+Result<std::unique_ptr<DirectMemory>> DirectMemory::of_file(int fd, u64 bytes) {
+  struct stat st {};
+  int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd, &st) < 0 || bytes == 0 ||
+      bytes > static_cast<u64>(st.st_size))
+    return fail("the tool's file of contents is smaller than {} bytes, or can still shrink", bytes);
+  std::unique_ptr<DirectMemory> memory(new DirectMemory(bytes, Pages::InFile));
+  CKPT_CHECK(memory->map(fd));
+  return memory;
+}
 
 Result<OwnFd> DirectMemory::make_file() {
   CKPT_TRY(OwnFd fd, OwnFd::make([this] { return sealed_file(bytes_); }));

@@ -15,6 +15,7 @@
 // Hugetlbfs (MFD_HUGETLB) is not used: its pages are the administrator's reserve for others.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -34,6 +35,9 @@ class DirectMemory {
 
   // Room for regions of `bytes` bytes in sum. Takes no memory yet.
   explicit DirectMemory(u64 bytes);
+  // A file of another process, with contents, mapped. Refuses one that could shrink, because a copy
+  // beyond its end would end this process.
+  static Result<std::unique_ptr<DirectMemory>> of_file(int fd, u64 bytes);
   ~DirectMemory() { unmap(); }
   DirectMemory(const DirectMemory &) = delete;
 
@@ -67,9 +71,10 @@ class DirectMemory {
   u64 next_piece() const { return piece_of(next_); }
 
  private:
-  std::optional<Place> take_given(u64 wanted);
-
   enum class Pages : u8 { Missing, InFile, Mapped };
+
+  DirectMemory(u64 bytes, Pages pages);
+  std::optional<Place> take_given(u64 wanted);
 
   const u64 bytes_;
   std::vector<Pages> pages_;  // of each piece

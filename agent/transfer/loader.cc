@@ -7,6 +7,8 @@ namespace ckpt::agent {
 
 using protocol::Type;
 
+static_assert(DirectMemory::kPieceBytes == protocol::kFilePieceBytes);
+
 class Loader::Lane : public Source {
  public:
   Lane(Loader &loader, Participant *participant) : loader(loader), participant(participant) {}
@@ -28,7 +30,8 @@ class Loader::Lane : public Source {
   bool closed = false;  // load() has returned
 };
 
-Loader::Loader(Channel &tool, Staging &staging) : tool_(tool), staging_(staging) {}
+Loader::Loader(Channel &tool, Staging &staging, File file)
+    : tool_(tool), staging_(staging), file_(file) {}
 Loader::~Loader() = default;
 
 // The first participant loads on this thread. The others inherit its signal mask, which blocks all
@@ -49,7 +52,16 @@ Result<> Loader::run(std::span<Participant *const> participants) {
 
 void Loader::run_lane(Lane &lane) { close(lane, lane.participant->load(lane)); }
 
+// Waits for a piece of the file without the mutex.
 Result<bool> Loader::next(Lane &lane, Source::Piece &piece) {
+  CKPT_TRY(bool more, next_in_turn(lane, piece));
+  if (!more || piece.zeros || piece.slot.index != kNoSlot) return more;
+  u64 at = static_cast<u64>(piece.slot.data - file_.memory->at(0));
+  CKPT_CHECK(ahead_->wait_for(DirectMemory::piece_of(at)));
+  return true;
+}
+
+Result<bool> Loader::next_in_turn(Lane &lane, Source::Piece &piece) {
   std::unique_lock lock(mutex_);
   while (errors_.empty() && lane.waiting.empty() && !ended_) {
     if (reading_)
@@ -65,6 +77,7 @@ Result<bool> Loader::next(Lane &lane, Source::Piece &piece) {
 }
 
 Result<> Loader::release(Lane &lane, Slot slot) {
+  if (slot.index == kNoSlot) return {};
   std::scoped_lock lock(mutex_);
   auto it = held_.find(slot.index);
   if (it == held_.end() || it->second != &lane) return fail("slot {} is not held", slot.index);
@@ -110,6 +123,7 @@ Result<> Loader::take(const Incoming &message) {
     case Type::Region: return take_region(message.reader());
     case Type::SlotFull: return take_slot(message.reader());
     case Type::ZerosAt: return take_zeros(message.reader());
+    case Type::ContentsIn: return take_contents(message.reader());
     case Type::LoadEnd: ended_ = true; return {};
     default:
       return fail("unexpected message of type {} during a load", static_cast<u16>(message.type));
@@ -158,6 +172,27 @@ Result<> Loader::take_zeros(Reader in) {
   if (!lane.closed)
     lane.waiting.push_back(
         {it->second.name, offset, {kNoSlot, nullptr}, static_cast<u32>(bytes), true});
+  return {};
+}
+
+Result<> Loader::take_contents(Reader in) {
+  u32 number = in.get<u32>();
+  u64 offset = in.get<u64>(), bytes = in.get<u64>(), at = in.get<u64>(), ready = in.get<u64>();
+  auto it = regions_.find(number);
+  bool here = in.done() && it != regions_.end() && file_.memory != nullptr && bytes > 0 &&
+              it->second.lane->participant == file_.participant;
+  if (!here || bytes > it->second.bytes || offset > it->second.bytes - bytes ||
+      ready > file_.memory->bytes() || at > file_.memory->bytes() ||
+      bytes > DirectMemory::kPieceBytes - at % DirectMemory::kPieceBytes ||
+      bytes > file_.memory->bytes() - at)
+    return fail("malformed ContentsIn: region {}", number);
+  if (!ahead_) ahead_.emplace(*file_.memory, file_.participant, 0);
+  if (ready > 0) ahead_->reach(DirectMemory::piece_of(ready - 1));
+  bytes_ += bytes;
+  Lane &lane = *it->second.lane;
+  if (!lane.closed)
+    lane.waiting.push_back(
+        {it->second.name, offset, {kNoSlot, file_.memory->at(at)}, static_cast<u32>(bytes), false});
   return {};
 }
 

@@ -8,6 +8,9 @@
 // each through a lane (a queue of pieces). No thread distributes the pieces: a participant that
 // finds its lane empty reads the next message and puts the piece into the lane where it belongs.
 // Therefore a process with one participant needs no second thread.
+//
+// Where the tool has contents in a file, one participant copies from there directly. The file is
+// page-locked ahead of the copies, as far as its pages are allocated.
 #pragma once
 
 #include <condition_variable>
@@ -15,16 +18,23 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "agent/transfer/pieces_ahead.h"
 #include "agent/transfer/staging.h"
 
 namespace ckpt::agent {
 
 class Loader {
  public:
-  Loader(Channel &tool, Staging &staging);
+  // The tool's file, and the participant that copies from it.
+  struct File {
+    DirectMemory *memory = nullptr;  // null: there is none
+    Participant *participant = nullptr;
+  };
+  Loader(Channel &tool, Staging &staging, File file);
   ~Loader();
   // Calls load() of every participant, and reads up to the tool's LoadEnd.
   Result<> run(std::span<Participant *const> participants);
@@ -39,6 +49,7 @@ class Loader {
   };
 
   Result<bool> next(Lane &lane, Source::Piece &piece);
+  Result<bool> next_in_turn(Lane &lane, Source::Piece &piece);
   Result<> release(Lane &lane, Slot slot);
   void run_lane(Lane &lane);
   void close(Lane &lane, Result<> loaded);
@@ -48,12 +59,15 @@ class Loader {
   Result<> take_region(Reader in);
   Result<> take_slot(Reader in);
   Result<> take_zeros(Reader in);
+  Result<> take_contents(Reader in);
   Result<> send_free(u32 slot);
   Lane *lane_of(std::string_view region);
   void abort(Error why);
 
   Channel &tool_;
   Staging &staging_;
+  const File file_;
+  std::optional<PiecesAhead> ahead_;  // of the file, since its first contents
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Lane>> lanes_;

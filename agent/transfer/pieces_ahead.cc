@@ -77,12 +77,16 @@ void PiecesAhead::begin_next(std::unique_lock<std::mutex> &lock) {
   changed_.notify_all();
 }
 
+void PiecesAhead::reach(u64 piece) {
+  std::scoped_lock lock(mutex_);
+  if (piece <= reached_) return;
+  reached_ = piece;
+  changed_.notify_all();
+}
+
 Result<> PiecesAhead::wait_for(u64 piece) {
+  reach(piece);
   std::unique_lock lock(mutex_);
-  if (piece > reached_) {
-    reached_ = piece;
-    changed_.notify_all();
-  }
   while (pieces_[piece] == State::Waiting) {
     if (threads_.empty())
       begin_next(lock);

@@ -30,6 +30,8 @@ class PiecesAhead {
 
   // Returns when the piece is ready; fails if there is no memory for it.
   Result<> wait_for(u64 piece);
+  // The pieces up to this one may be ready from now on, too.
+  void reach(u64 piece);
   // Whether wait_for() would wait.
   bool ready(u64 piece);
 

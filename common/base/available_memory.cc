@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/available_memory.h"
 
+#include <algorithm>
 #include <cstdio>
 
-namespace ckpt {
+#include "common/base/cgroup_memory.h"
 
-u64 available_memory() {
+namespace ckpt {
+namespace {
+
+u64 available_in_machine() {
   FILE *in = std::fopen("/proc/meminfo", "re");
   if (!in) return 0;
   char line[128];
@@ -16,5 +20,9 @@ u64 available_memory() {
   std::fclose(in);
   return kib * 1024;
 }
+
+}  // namespace
+
+u64 available_memory() { return std::min(available_in_machine(), memory_left_in_cgroup()); }
 
 }  // namespace ckpt

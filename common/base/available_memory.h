@@ -5,7 +5,8 @@
 
 namespace ckpt {
 
-// Bytes of host memory that programs can get without swapping (MemAvailable, proc(5)). 0: unknown.
+// Bytes of host memory that this process can get without swapping (MemAvailable, proc(5)), and
+// within the limits of its control groups. 0: unknown.
 u64 available_memory();
 
 }  // namespace ckpt

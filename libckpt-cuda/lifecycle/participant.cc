@@ -53,6 +53,7 @@ class Cuda final : public agent::Participant {
   u64 contents_bytes() const override { return cuda::contents_bytes(); }
   bool looks() const override { return true; }
   bool loads_zeros() const override { return true; }
+  bool loads_places() const override { return true; }
   void lock_pages(std::span<std::byte> memory) override {
     if (std::vector<ContextInfo> all = live_contexts(); !all.empty())
       cuda::lock_pages(all.front().handle, memory.data(), memory.size());

@@ -42,13 +42,13 @@ CUresult Addresses::reserve_window(CUdevice device, u64 least) {
   u64 bytes = rounded_up(std::max({kLeastWindowBytes, kWindowsPerDevice * total, least}), align);
   CUdeviceptr p = 0;
   CUresult e = driver().cuMemAddressReserve(&p, bytes, align, 0, 0);
-  if (e == CUDA_SUCCESS) windows_.emplace(p, Spans(p, bytes));
+  if (e == CUDA_SUCCESS) windows_.emplace(p, Window{bytes, Spans(p, bytes)});
   return e;
 }
 
 std::optional<u64> Addresses::take_from_windows(u64 bytes, u64 align) {
-  for (auto &[base, free] : windows_)
-    if (std::optional<u64> at = free.take(bytes, align)) return at;
+  for (auto &[base, window] : windows_)
+    if (std::optional<u64> at = window.free.take(bytes, align)) return at;
   return {};
 }
 
@@ -57,9 +57,16 @@ u64 Addresses::window_of(u64 base) const {
   return std::prev(windows_.upper_bound(base))->first;
 }
 
+bool Addresses::overlap(u64 at, u64 bytes) const {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(windows_, [&](const auto &w) {
+    return w.first < at ? at - w.first < w.second.bytes : w.first - at < bytes;
+  });
+}
+
 void Addresses::give(u64 base, u64 bytes) {
   std::lock_guard lock(mutex_);
-  std::prev(windows_.upper_bound(base))->second.give(base, bytes);
+  std::prev(windows_.upper_bound(base))->second.free.give(base, bytes);
 }
 
 CUresult Addresses::take(CUdevice device, u64 bytes, u64 &base) {

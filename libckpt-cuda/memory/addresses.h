@@ -29,14 +29,20 @@ class Addresses {
   void give(u64 base, u64 bytes);
   // The first address of its window: cuMemUnmap takes no range of two reservations.
   u64 window_of(u64 base) const;
+  // Whether any address of the range is in a window.
+  bool overlap(u64 at, u64 bytes) const;
 
  private:
   u64 known_granularity(CUdevice device);
   CUresult reserve_window(CUdevice device, u64 least);
   std::optional<u64> take_from_windows(u64 bytes, u64 align);
 
+  struct Window {
+    u64 bytes = 0;
+    Spans free;  // the parts that no block has
+  };
   mutable std::mutex mutex_;
-  std::map<u64, Spans> windows_;  // by first address; the parts that no block has
+  std::map<u64, Window> windows_;  // by first address
   std::map<CUdevice, u64> granularity_;
 };
 

@@ -9,6 +9,7 @@
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/blockers.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
+#include "libckpt-cuda/memory/addresses.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/pools.h"
 #include "libckpt-cuda/memory/program_memory.h"
@@ -23,6 +24,11 @@ CUresult with_real(Handle handle, F f) {
   Physical physical = program_memory().real(handle);
   return physical == 0 ? CUDA_ERROR_INVALID_VALUE : f(physical);
 }
+
+// Memory of cuMemAlloc and of pools is virtual memory only because we serve it (memory.h). To the
+// driver it is no mapping of the program's, so it refuses to change one there. We must, too: a
+// program that takes the access away would have the kernel of survey/ end the context.
+bool is_no_mapping(CUdeviceptr at, size_t bytes) { return addresses().overlap(at, bytes); }
 
 // A call after which other devices or processes reach the memory.
 template <class F>
@@ -78,6 +84,7 @@ CUresult entry_cuMemRelease(CUmemGenericAllocationHandle handle) {
 CUresult entry_cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
                         CUmemGenericAllocationHandle handle, unsigned long long flags) {
   PASS_OR_RETURN(pass);
+  if (is_no_mapping(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   return with_memory([&] {
     return is_ours(handle) ? program_memory().map(at, bytes, offset, handle, flags)
                            : REAL(cuMemMap)(at, bytes, offset, handle, flags);
@@ -86,6 +93,7 @@ CUresult entry_cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
 
 CUresult entry_cuMemUnmap(CUdeviceptr at, size_t bytes) {
   PASS_OR_RETURN(pass);
+  if (is_no_mapping(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   u64 freed = 0;
   CUresult e = program_memory().unmap(at, bytes, freed);
   report_freed(freed);
@@ -95,6 +103,7 @@ CUresult entry_cuMemUnmap(CUdeviceptr at, size_t bytes) {
 CUresult entry_cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access,
                               size_t count) {
   PASS_OR_RETURN(pass);
+  if (is_no_mapping(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (access == nullptr) return REAL(cuMemSetAccess)(at, bytes, access, count);
   return with_memory([&] { return program_memory().set_access(at, bytes, {access, count}); });
 }
@@ -110,6 +119,7 @@ CUresult entry_cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align,
 // Forgotten first: another thread may get the same addresses as soon as the driver has freed them.
 CUresult entry_cuMemAddressFree(CUdeviceptr at, size_t bytes) {
   PASS_OR_RETURN(pass);
+  if (is_no_mapping(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   bool known = program_memory().unreserved(at);
   CUresult e = REAL(cuMemAddressFree)(at, bytes);
   if (e != CUDA_SUCCESS && known) program_memory().reserved(at);

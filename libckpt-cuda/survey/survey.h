@@ -7,7 +7,10 @@
 // The kernel reads the addresses of Reachable (memory/reachable.h), as copies do: for memory of the
 // program's own cuMemCreate a mapping of ours, since the program's may have no access, and a kernel
 // that reads memory without access ends its context. The blocks of cuMemAlloc and of pools are read
-// where they are: a program that takes their access away (cuMemSetAccess) would end its context.
+// where they are, which needs no further addresses: their own device always has access. A block is
+// made with it (Memory::access_to(), new_pool() in pools.cc), no entry takes it away
+// (cuCtxDisablePeerAccess is for other devices, the driver refuses cuMemPoolSetAccess of the pool's
+// own device), and the entries of virtual memory refuse addresses of ours (is_no_mapping()).
 #pragma once
 
 #include <functional>

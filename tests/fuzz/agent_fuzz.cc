@@ -87,7 +87,9 @@ void load(AgentClient &agent) {
   Result<StagingSlots> staging = StagingSlots::create();
   if (!image || !staging) std::abort();
   (void)agent.attach("/session");
-  (void)load_agent(agent, *staging, **image, 0);
+  ContentsAhead ahead(**image, 0);
+  ahead.start(1, 0);
+  (void)load_agent(agent, *staging, ahead);
   (void)agent.resume();
 }
 

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from conftest import wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (fixture)
 from test_cuda import Cuda
 from toolkit import WHY_NOT
@@ -100,6 +101,54 @@ def test_a_dump_from_the_agents_memory_is_restored(copies):
         copy = copies.ckpt.restore(image)
         assert copy.wait() == 0, copy.error_text
         assert "same" in copy.lines
+
+
+# ---- a restore
+
+NOT_ZERO = BYTES - (MIB // 3 << 20)
+
+
+def restored(copies, threads, file_size_limit=None):
+    """A copy that runs, the report of its restore, and the driver's calls that it took. The machine has `threads` idle
+    cores, it seems."""
+    copies.ckpt.env["CKPT_SOFTCUDA_DIRTY"] = "1"  # so that zeros that are not loaded are noticed
+    copies.ckpt.env["CKPT_TEST_AHEAD"] = str(threads)
+    job = copies.started()
+    copies.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    calls = copies.calls()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_size_limit or before[0], before[1]))
+    try:
+        copy = copies.ckpt.restore("image", "--json-report", "report.json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    report = copies.ckpt.folder / "report.json"
+    wait_for(lambda: report.exists() and report.read_text().endswith("}\n"), "the report of the restore")
+    return copy, json.loads(report.read_text())["device_times"], copies.calls() - calls
+
+
+def test_a_restore_decompresses_ahead_and_copies_large_pieces(copies):
+    copy, times, calls = restored(copies, 2)
+    assert times["ahead_bytes"] == NOT_ZERO
+    assert min(times[k] for k in ("ahead_seconds", "connect_seconds", "attach_seconds", "load_seconds")) > 0
+    assert calls < NOT_ZERO / (8 << 20) * 8 + 250
+    wait_for(lambda: shared_kib(copy.pid) < 4096, "the end of the tool's file of contents")
+    copies.ends_well(copy)
+
+
+@pytest.mark.parametrize("threads, limit", [(0, None), (2, NOT_ZERO - 1)], ids=["no idle core", "no file"])
+def test_a_restore_without_contents_ahead_goes_through_slots(copies, threads, limit):
+    """The limit is above the staging memory's size."""
+    copy, times, calls = restored(copies, threads, limit)
+    assert times["ahead_bytes"] == 0
+    assert calls > NOT_ZERO / (1 << 20) * 5
+    copies.ends_well(copy)
+
+
+def shared_kib(pid):
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssShmem"))
 
 
 def test_a_suspend_that_is_killed_anywhere_loses_nothing(copies):

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 
 import pytest
 
@@ -90,6 +91,21 @@ def test_all_is_read_where_a_device_cannot_look(chunks):
     report = chunks.ckpt.dump(job.pid, "image", "--leave-running")
     assert figures(report) == (0, 0, MIB << 20)
     assert "cannot load the kernel that looks at device memory" in report["not_looked_at"][0]
+    assert chunks.suspend(job).returncode == 0
+    assert chunks.resume(job).returncode == 0
+    chunks.ends_well(job)
+
+
+def test_a_program_cannot_take_away_the_access_that_the_look_needs(chunks):
+    """A kernel that reads memory without access ends its context. By the driver, memory of cuMemAlloc and of pools is no
+    mapping of the program's."""
+    native = subprocess.run([str(RUN), str(chunks.make("taken.cu"))], env=chunks.ckpt.env, cwd=chunks.ckpt.folder,
+                            capture_output=True, text=True, timeout=60)
+    assert native.stdout.splitlines()[-1] == "same", native.stderr
+    job = chunks.start(source="taken.cu")
+    assert job.lines[0] == native.stdout.splitlines()[0]
+    report = chunks.ckpt.dump(job.pid, "image", "--leave-running")
+    assert report["not_looked_at"] == []
     assert chunks.suspend(job).returncode == 0
     assert chunks.resume(job).returncode == 0
     chunks.ends_well(job)

@@ -31,7 +31,8 @@ TYPES = types()
 
 # Messages that are no requests: answers, and what a transfer consists of between a request and its answer.
 NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "DepthIs", "Region", "SlotFull",
-                "SlotFree", "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt", "ChunkKnown"}
+                "SlotFree", "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt", "ContentsIn",
+                "ChunkKnown"}
 # What the tools and programs of this version do not send.
 OF_OLDER_VERSIONS = {"ProxyFor"}
 # The same step as another one, for which there is a row, seen from its other side.
@@ -64,7 +65,7 @@ TOOLS = {
     "SuspendMemory": ("suspend-memory", "agent"), "DepthWanted": ("suspend-memory", "agent"), "Deepen": ("deepen", "agent"),
     "RequirementsWanted": ("resume", "agent"), "DevicesChosen": ("resume", "keeper"), "Wake": ("resume", "agent"),
     "Attach": ("restore", "agent"), "CompileWanted": ("restore", "agent"),
-    "ZerosLoadable": ("restore", "agent"), "Load": ("restore", "agent"),
+    "ZerosLoadable": ("restore", "agent"), "ContentsLoadable": ("restore", "agent"), "Load": ("restore", "agent"),
     "LoadEnd": ("restore", "agent"), "Resume": ("restore", "agent"), "DevicesWanted": ("ps", "agent"),
 }
 # What a dump asks once its image is complete: the image stays, whatever happens to the program then.

@@ -198,6 +198,12 @@ bool AgentClient::loads_zeros() {
   return ask(Type::ZerosLoadable, {}, {}, kAnswerTimeout, Type::Ok).has_value();
 }
 
+std::string AgentClient::loads_from(int file, u64 bytes) {
+  Result<Message> m = ask(Type::ContentsLoadable, Writer().put(bytes), std::span(&file, 1),
+                          kAnswerTimeout, Type::Ok);
+  return m ? std::string(m->reader().str()) : std::string();
+}
+
 bool AgentClient::prepare(u64 bytes) {
   return ask(Type::Prepare, Writer().put(bytes), {}, kPrepareTimeout, Type::Ok).has_value();
 }

@@ -64,6 +64,10 @@ class AgentClient {
   // Before begin_load(): whether zeros may be sent as ZerosAt. False also if the agent is of an
   // earlier version.
   bool loads_zeros();
+  // Before begin_load(): contents may be sent as ContentsIn from this file of `bytes` bytes.
+  // Returns the name of the participant whose regions may be; empty: none. Empty also if the agent
+  // is of an earlier version.
+  std::string loads_from(int file, u64 bytes);
   // Before quiesce(): at most `bytes` bytes of host memory are taken for contents already. False:
   // the agent is of an earlier version.
   bool prepare(u64 bytes);

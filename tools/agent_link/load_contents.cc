@@ -3,31 +3,36 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "common/base/cores.h"
+#include "common/base/parallel.h"
 #include "common/base/shortage.h"
-#include "tools/agent_link/device_streams.h"
 
 namespace ckpt::tools {
 namespace {
 
 using protocol::Type;
 
-// All cores decompress the image into free slots. A listener thread receives SlotFree messages and
-// makes the slots available again.
+// All cores send units of the plan. A listener thread receives SlotFree messages and makes the
+// slots available again.
 class ContentsLoader {
  public:
-  ContentsLoader(AgentClient &agent, StagingSlots &staging, const storage::ImageReader &image,
-                 u32 number)
-      : agent_(agent), staging_(staging), image_(image), prefix_(device_stream_prefix(number)) {
+  ContentsLoader(AgentClient &agent, StagingSlots &staging, ContentsAhead &ahead)
+      : agent_(agent), staging_(staging), ahead_(ahead), plan_(ahead.plan()) {
     for (u32 slot = StagingSlots::kSlots; slot-- > 0;) free_.push_back(slot);
   }
 
   Result<> run() {
     zeros_ = agent_.loads_zeros();
+    ahead_.close(std::getenv("CKPT_TEST_AHEAD") != nullptr);
+    allocated_ = ahead_.allocated();
+    if (ahead_.bytes() > 0) direct_ = agent_.loads_from(ahead_.file(), plan_.file_bytes()) + "/";
     CKPT_CHECK(agent_.begin_load(staging_));
     CKPT_TRY(std::thread listener, start_thread([this] { listen(); }));
     Result<> sent = send_all();
@@ -44,50 +49,75 @@ class ContentsLoader {
   }
 
   Result<> send_all() {
-    u32 region = 0;
-    for (const storage::StreamEntry &stream : image_.streams()) {
-      if (!stream.name.starts_with(prefix_)) continue;
-      CKPT_CHECK(
-          send(Type::Region,
-               Writer().put(region).str(stream.name.substr(prefix_.size())).put(stream.size)));
-      CKPT_CHECK(send_contents(stream, region));
-      region++;
-    }
+    for (u32 i = 0; i < plan_.regions.size(); ++i)
+      CKPT_CHECK(send(Type::Region,
+                      Writer().put(i).str(plan_.regions[i].name).put(plan_.regions[i].bytes)));
+    CKPT_CHECK(
+        send_each(plan_.zeros.size(), [this](size_t i) { return send_zeros(plan_.zeros[i]); }));
+    return send_each(plan_.units.size(), [this](size_t i) { return send_unit(i); });
+  }
+
+  // Stops at the first error.
+  template <class F>
+  Result<> send_each(size_t count, F send_one) {
+    std::atomic<size_t> next = 0;
+    Result<> all;
+    run_parallel(static_cast<unsigned>(std::clamp<size_t>(count, 1, usable_cores())),
+                 [&](unsigned) {
+                   for (size_t i; (i = next++) < count;) {
+                     Result<> sent = guarded([&] { return send_one(i); });
+                     if (sent) continue;
+                     std::lock_guard lock(mutex_);
+                     if (all) all = std::move(sent);
+                     next = count;
+                   }
+                 });
+    return all;
+  }
+
+  // Zeros are stored in no byte, so the device writes them without being sent any, if it can.
+  Result<> send_zeros(const ContentsPlan::Zeros &z) {
+    if (zeros_) return send(Type::ZerosAt, Writer().put(z.region).put(z.offset).put(z.bytes));
+    static constinit std::array<std::byte, StagingSlots::kSlotBytes> zeros{};  // not const: in .bss
+    for (u64 at = 0; at < z.bytes; at += zeros.size())
+      CKPT_CHECK(send_bytes(z.region, z.offset + at,
+                            ByteView(zeros).first(std::min<u64>(zeros.size(), z.bytes - at))));
     return {};
   }
 
-  // Zeros are stored in no byte, so the device writes them without being sent any.
-  Result<> send_contents(const storage::StreamEntry &stream, u32 region) {
-    auto send = [this, region](u64 offset, ByteView bytes) {
-      return send_chunk(region, offset, bytes);
-    };
-    if (!zeros_) return image_.for_each_chunk(stream, storage::ImageReader::Order::Any, send);
-    CKPT_CHECK(send_zeros(stream, region));
-    return image_.for_each_chunk(stream, storage::ImageReader::Order::Any, send, 0,
-                                 storage::ImageReader::Zeros::Skip);
+  Result<> send_unit(size_t number) {
+    if (!ahead_.has(number)) return decompress_and_send(number);
+    for (const ContentsPlan::Run &run : plan_.units[number].runs)
+      CKPT_CHECK(is_direct(run) ? send_place(run)
+                                : send_bytes(run.region, run.offset, ahead_.contents(run)));
+    return {};
   }
 
-  // Neighbouring chunks in one message.
-  Result<> send_zeros(const storage::StreamEntry &stream, u32 region) {
-    constexpr u64 kMost = u64{1} << 30;
-    u64 at = 0, bytes = 0;
-    auto flush = [&]() -> Result<> {
-      u64 size = std::exchange(bytes, 0);
-      return size == 0 ? Result<>() : send(Type::ZerosAt, Writer().put(region).put(at).put(size));
-    };
-    for (size_t i = 0; i < stream.chunks.size(); ++i) {
-      const storage::ChunkEntry &chunk = image_.index().chunks[stream.chunks[i]];
-      bool zeros = chunk.codec == storage::Codec::Zero;
-      if (!zeros || bytes + chunk.raw_size > kMost) CKPT_CHECK(flush());
-      if (!zeros) continue;
-      if (bytes == 0) at = stream.starts[i];
-      bytes += chunk.raw_size;
-    }
-    return flush();
+  bool is_direct(const ContentsPlan::Run &run) const {
+    return direct_.size() > 1 && plan_.regions[run.region].name.starts_with(direct_);
   }
 
-  // The image format allows chunks that are larger than a slot.
-  Result<> send_chunk(u32 region, u64 offset, ByteView bytes) {
+  Result<> send_place(const ContentsPlan::Run &run) {
+    return send(
+        Type::ContentsIn,
+        Writer().put(run.region).put(run.offset).put(run.bytes).put(run.at).put(allocated_));
+  }
+
+  // The parts of a run follow each other, and so do its bytes in the region.
+  Result<> decompress_and_send(size_t number) {
+    const ContentsPlan::Unit &unit = plan_.units[number];
+    thread_local Bytes raw(storage::kMaxChunkBytes);  // its pages are allocated once
+    auto part = unit.parts.begin();
+    for (const ContentsPlan::Run &run : unit.runs)
+      for (u64 at = 0; at < run.bytes; at += part++->bytes) {
+        std::span<std::byte> bytes = std::span(raw).first(part->bytes);
+        CKPT_CHECK(ahead_.image().read_chunk(part->chunk, bytes));
+        CKPT_CHECK(send_bytes(run.region, run.offset + at, bytes));
+      }
+    return {};
+  }
+
+  Result<> send_bytes(u32 region, u64 offset, ByteView bytes) {
     while (!bytes.empty()) {
       ByteView piece = bytes.first(std::min<size_t>(bytes.size(), StagingSlots::kSlotBytes));
       CKPT_TRY(u32 slot, take_slot());
@@ -129,11 +159,13 @@ class ContentsLoader {
 
   AgentClient &agent_;
   StagingSlots &staging_;
-  const storage::ImageReader &image_;
-  std::string prefix_;
+  ContentsAhead &ahead_;
+  const ContentsPlan &plan_;
+  std::string direct_;  // the start of the names of regions that the agent loads from the file
   std::mutex send_mutex_, mutex_;
   std::condition_variable changed_;
   std::vector<u32> free_;
+  u64 allocated_ = 0;   // bytes from the beginning of the file
   bool zeros_ = false;  // the agent has zeros written without slots
   bool over_ = false;
   Result<> answer_;
@@ -141,9 +173,8 @@ class ContentsLoader {
 
 }  // namespace
 
-Result<> load_agent(AgentClient &agent, StagingSlots &staging, const storage::ImageReader &image,
-                    u32 number) {
-  return ContentsLoader(agent, staging, image, number).run();
+Result<> load_agent(AgentClient &agent, StagingSlots &staging, ContentsAhead &ahead) {
+  return ContentsLoader(agent, staging, ahead).run();
 }
 
 }  // namespace ckpt::tools

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads the contents of one agent's devices from an image, through staging slots.
+// Loads the contents of one agent's devices from an image: what is in a file already, from there,
+// and all else through staging slots.
 #pragma once
 
-#include "storage/read/image_reader.h"
 #include "tools/agent_link/agent_client.h"
+#include "tools/agent_link/contents_ahead.h"
 
 namespace ckpt::tools {
 
-// `staging` is no longer used after the return.
-Result<> load_agent(AgentClient &agent, StagingSlots &staging, const storage::ImageReader &image,
-                    u32 number);
+// `ahead` was started. `staging` is no longer used after the return.
+Result<> load_agent(AgentClient &agent, StagingSlots &staging, ContentsAhead &ahead);
 
 }  // namespace ckpt::tools

@@ -108,6 +108,7 @@ Result<> Restore::restore() {
   }
   // CRIU brings back processes, memory and files, and leaves them stopped.
   phases_.begin("criu");
+  agents_.read_ahead();
   CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
   CKPT_CHECK(restore_host_side());
   CKPT_CHECK(truncate_grown_files(root_, plan_.manifest, options_.grown_files));
@@ -125,6 +126,7 @@ Result<> Restore::restore() {
   // --json-report names what was restored.
   CKPT_CHECK(write_report());
   keeper_.post([this] { show_program(); });
+  agents_.release_contents();
   return {};
 }
 
@@ -347,10 +349,21 @@ nlohmann::json Restore::report() const {
           {"phases", phases_.json()}};
 }
 
+nlohmann::json Restore::device_times() const {
+  const RestoredAgents::Times &t = agents_.times();
+  return {{"connect_seconds", t.connect},
+          {"attach_seconds", t.attach},
+          {"load_seconds", t.load},
+          {"ahead_bytes", t.ahead_bytes},
+          {"ahead_seconds", t.ahead_seconds}};
+}
+
 Result<> Restore::write_report() const {
   if (options_.json_report.empty()) return {};
   CKPT_TRY(UniqueFd out, open_output(options_.json_report, O_TRUNC, 0666));
-  return write_all(out.get(), view(json_text(report()) + "\n"));
+  nlohmann::json all = report();
+  all["device_times"] = device_times();
+  return write_all(out.get(), view(json_text(all) + "\n"));
 }
 
 void Restore::note(const nlohmann::json &event) const {

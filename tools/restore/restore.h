@@ -57,6 +57,7 @@ class Restore {
   bool stem_event();
   Result<> bring_back_devices();
   nlohmann::json report() const;
+  nlohmann::json device_times() const;
   Result<> write_report() const;
   void note(const nlohmann::json &event) const;
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "common/base/available_memory.h"
 #include "common/base/shortage.h"
 #include "tools/agent_link/load_contents.h"
 #include "tools/proc/process.h"
@@ -20,6 +21,18 @@ using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
 constexpr auto kConnectTimeout = 60s;
+// Of the free memory, this part stays free of contents.
+constexpr u64 kKeptShare = 10;
+
+double seconds_since(steady_clock::time_point begun) {
+  return std::chrono::duration<double>(steady_clock::now() - begun).count();
+}
+
+// What CRIU is going to take is not free for contents.
+u64 bytes_to_keep_free(const RestorePlan &plan) {
+  u64 all = plan.image->stats().raw_bytes, devices = plan.manifest.device_bytes;
+  return available_memory() / kKeptShare + (all > devices ? all - devices : 0);
+}
 
 }  // namespace
 
@@ -32,6 +45,17 @@ Result<> RestoredAgents::make_outcome_pipes() {
     pipes_.push_back({copy_of(read_end.get()), std::move(write_end)});
   }
   return {};
+}
+
+void RestoredAgents::read_ahead() {
+  if (!plan_.no_devices_because.empty()) return;
+  u32 count = static_cast<u32>(plan_.manifest.outcome_pipes.size());
+  unsigned idle = idle_cores(), threads = (idle + count - 1) / std::max(1U, count);
+  u64 keep_free = bytes_to_keep_free(plan_);
+  for (u32 i = 0; i < count; i++) {
+    ahead_.push_back(std::make_unique<ContentsAhead>(*plan_.image, i));
+    ahead_.back()->start(threads, keep_free);
+  }
 }
 
 std::vector<std::pair<int, u64>> RestoredAgents::outcome_pipes() const {
@@ -80,8 +104,21 @@ Result<> RestoredAgents::bring_back(pid_t stem) {
     if (results[i])
       if (Result<> r = agents_[i].client->resume(); !r) CKPT_CHECK(failed(i, r.error()));
   for (const Agent &a : agents_) compile_seconds_ = std::max(compile_seconds_, a.compile_seconds);
+  note_times();
   agents_.clear();
   return {};
+}
+
+void RestoredAgents::note_times() {
+  for (const Agent &a : agents_) {
+    times_.connect = std::max(times_.connect, a.times.connect);
+    times_.attach = std::max(times_.attach, a.times.attach);
+    times_.load = std::max(times_.load, a.times.load);
+  }
+  for (auto &ahead : ahead_) {
+    times_.ahead_bytes += ahead->bytes();
+    times_.ahead_seconds = std::max(times_.ahead_seconds, ahead->seconds());
+  }
 }
 
 // A process that has ended needs no device.
@@ -94,6 +131,7 @@ Result<> RestoredAgents::failed(u32 number, Error why) {
 void RestoredAgents::continue_without_devices() { agents_.clear(); }
 
 Result<> RestoredAgents::bring_back_one(u32 number, Agent &agent) {
+  steady_clock::time_point begun = steady_clock::now();
   CKPT_CHECK(
       send_outcome(pipes_[number].write_end.get(), protocol::Outcome::Restored, number, session_));
   CKPT_TRY(UniqueFd fd, wait_for_connection(number));
@@ -104,9 +142,15 @@ Result<> RestoredAgents::bring_back_one(u32 number, Agent &agent) {
   if (!plan_.no_devices_because.empty()) return fail("{}", plan_.no_devices_because);
   if (auto maps = plan_.maps.find(number); maps != plan_.maps.end())
     for (auto &[api, map] : maps->second) CKPT_CHECK(agent.client->use_devices(api, map));
+  agent.times.connect = seconds_since(begun);
+  begun = steady_clock::now();
   CKPT_CHECK(agent.client->attach(session_));
+  agent.times.attach = seconds_since(begun);
   agent.compile_seconds = agent.client->compile_seconds();
-  return load_agent(*agent.client, *agent.staging, *plan_.image, number);
+  begun = steady_clock::now();
+  CKPT_CHECK(load_agent(*agent.client, *agent.staging, *ahead_[number]));
+  agent.times.load = seconds_since(begun);
+  return {};
 }
 
 bool RestoredAgents::process_lives(pid_t ns_pid) const {

@@ -9,6 +9,7 @@
 
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "tools/agent_link/agent_client.h"
+#include "tools/agent_link/contents_ahead.h"
 #include "tools/restore/plan.h"
 
 namespace ckpt::tools {
@@ -28,6 +30,9 @@ class RestoredAgents {
 
   // Creates new outcome pipes for one attempt of CRIU.
   Result<> make_outcome_pipes();
+  // Begins to decompress the contents of all devices into free host memory, while CRIU and device
+  // drivers work.
+  void read_ahead();
   // For criu --inherit-fd: our descriptor of each pipe, and its inode in the image.
   std::vector<std::pair<int, u64>> outcome_pipes() const;
   // CRIU has inherited the read ends, so ours are closed.
@@ -46,8 +51,17 @@ class RestoredAgents {
   Result<> bring_back(pid_t stem);
   // After bring_back() has failed: the program continues, and every call of its lost devices fails.
   void continue_without_devices();
+  // Frees what read_ahead() has taken. That takes a while, so the program runs before.
+  void release_contents() { ahead_.clear(); }
   // After bring_back(): the longest time in which the kernels of one process were compiled.
   double compile_seconds() const { return compile_seconds_; }
+  // After bring_back(): the longest time of each step, and what was decompressed ahead.
+  struct Times {
+    double connect = 0, attach = 0, load = 0;
+    u64 ahead_bytes = 0;
+    double ahead_seconds = 0;
+  };
+  const Times &times() const { return times_; }
 
  private:
   struct OutcomePipe {
@@ -57,9 +71,11 @@ class RestoredAgents {
     std::optional<AgentClient> client;
     std::optional<StagingSlots> staging;
     double compile_seconds = 0;
+    Times times;
   };
   Result<> bring_back_one(u32 number, Agent &agent);
   Result<> failed(u32 number, Error why);
+  void note_times();
   Result<UniqueFd> wait_for_connection(u32 number);
   bool process_lives(pid_t ns_pid) const;
   bool process_ended(pid_t ns_pid);
@@ -68,12 +84,14 @@ class RestoredAgents {
   const std::string session_;
   pid_t stem_ = 0;
   std::vector<OutcomePipe> pipes_;
+  std::vector<std::unique_ptr<ContentsAhead>> ahead_;  // by the agent's number
   std::vector<Agent> agents_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<u32, UniqueFd> connections_;
   bool ended_ = false;
   double compile_seconds_ = 0;
+  Times times_;
 };
 
 }  // namespace ckpt::tools

@@ -44,6 +44,7 @@ class FakeParticipant : public Participant {
   bool keeps_contents() const override { return keeps; }
   bool looks() const override { return looks_first; }
   bool loads_zeros() const override { return clears; }
+  bool loads_places() const override { return places; }
   void release_devices() override { (void)step("release_devices"); }
   Result<> use_devices(std::span<const DevicePair> map) override;
   std::string requirements() override { return std::string("{\"api\":\"") + name_ + "\"}"; }
@@ -69,6 +70,7 @@ class FakeParticipant : public Participant {
   bool keeps = true;                       // keeps_contents()
   bool looks_first = false;                // looks()
   bool clears = false;                     // loads_zeros()
+  bool places = false;                     // loads_places()
   bool has_depths = false;                 // release_memory() is not detach()
   bool loads_nothing = false;              // load() succeeds at once, without reading pieces
   Memory memory;

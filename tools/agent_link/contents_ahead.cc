@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/agent_link/contents_ahead.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "agent/protocol.h"
+#include "common/base/available_memory.h"
+#include "common/base/cores.h"
+#include "common/base/file_text.h"
+#include "common/base/huge_pages.h"
+#include "common/base/log.h"
+#include "common/base/parallel.h"
+#include "common/base/shortage.h"
+
+namespace ckpt::tools {
+namespace {
+
+constexpr u64 kPieceBytes = protocol::kFilePieceBytes;
+constexpr size_t kUnitsPerPiece = kPieceBytes / ContentsPlan::kUnitBytes;
+// A piece takes about 10 ms. But to make huge pages, the kernel waits for each core (huge_pages.h)
+// and may move other pages; where all cores are busy, this has been seen to take 0.3 s. With small
+// pages, only the page-lock and the end take longer.
+constexpr std::chrono::milliseconds kSlow{40};
+
+}  // namespace
+
+ContentsAhead::ContentsAhead(const storage::ImageReader &image, u32 agent)
+    : image_(image), plan_(plan_contents(image, agent)) {}
+
+ContentsAhead::~ContentsAhead() {
+  stopped_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+void ContentsAhead::start(unsigned threads, u64 keep_free) {
+  keep_free_ = keep_free;
+  in_file_.assign(plan_.units.size(), false);
+  started_ = last_ = std::chrono::steady_clock::now();
+  if (threads == 0 || plan_.units.empty()) return;
+  Result<> begun = make_file();
+  Result<std::thread> thread = std::thread();
+  if (begun) thread = start_thread([this, threads] { fill(threads); });
+  if (!thread) begun = Failure(thread.error());
+  if (begun)
+    thread_ = std::move(*thread);
+  else
+    log::info("device memory is not decompressed ahead: {}", begun.error().what);
+}
+
+Result<> ContentsAhead::make_file() {
+  CKPT_TRY(UniqueFd file, make_memfd("ckpt-contents", plan_.file_bytes()));
+  CKPT_TRY(memory_, Mapping::map(file.get(), plan_.file_bytes()));
+  for (size_t i = 0; i < plan_.units.size(); i += kUnitsPerPiece)
+    pieces_.push_back(std::make_unique<Piece>());
+  file_ = std::move(file);
+  return {};
+}
+
+// A damaged chunk is an error of the load, which reads it again.
+void ContentsAhead::fill(unsigned threads) {
+  run_parallel(threads, [this](unsigned) {
+    for (size_t unit; !stopped_ && (unit = next_++) < plan_.units.size();) {
+      Result<bool> filled = guarded([&]() -> Result<bool> { return fill_unit(unit); });
+      if (filled && *filled) note(unit);
+    }
+  });
+}
+
+bool ContentsAhead::fill_unit(size_t unit) {
+  if (!has_pages(unit)) return false;
+  return std::ranges::all_of(plan_.units[unit].parts, [this](const ContentsPlan::Part &p) {
+    return !stopped_ && image_.read_chunk(p.chunk, {memory_.data() + p.at, p.bytes}).has_value();
+  });
+}
+
+bool ContentsAhead::has_pages(size_t unit) {
+  size_t number = unit / kUnitsPerPiece;
+  u64 begin = number * kPieceBytes, end = std::min(begin + kPieceBytes, plan_.file_bytes());
+  Piece &piece = *pieces_[number];
+  std::lock_guard lock(piece.mutex);
+  if (std::exchange(piece.tried, true)) return piece.allocated;
+  piece.allocated = available_memory() > keep_free_ + kPieceBytes &&
+                    allocate({memory_.data() + begin, end - begin}).has_value();
+  return piece.allocated;
+}
+
+// Huge pages where they are made fast.
+Result<> ContentsAhead::allocate(std::span<std::byte> piece) {
+  if (small_pages_) return map_pages(piece);
+  auto begun = std::chrono::steady_clock::now();
+  Result<> allocated = populate(piece);
+  if (std::chrono::steady_clock::now() - begun > kSlow) small_pages_ = true;
+  return allocated;
+}
+
+void ContentsAhead::note(size_t unit) {
+  std::lock_guard lock(mutex_);
+  if (closed_) return;
+  in_file_[unit] = true;
+  for (const ContentsPlan::Part &p : plan_.units[unit].parts) bytes_ += p.bytes;
+  last_ = std::chrono::steady_clock::now();
+}
+
+void ContentsAhead::close(bool all) {
+  if (all && thread_.joinable()) thread_.join();
+  stopped_ = true;
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+bool ContentsAhead::has(size_t unit) {
+  std::lock_guard lock(mutex_);
+  return in_file_[unit];
+}
+
+ByteView ContentsAhead::contents(const ContentsPlan::Run &run) const {
+  return {memory_.data() + run.at, run.bytes};
+}
+
+u64 ContentsAhead::allocated() {
+  u64 bytes = 0;
+  for (auto &piece : pieces_) {
+    std::lock_guard lock(piece->mutex);
+    if (!piece->allocated) break;
+    bytes += kPieceBytes;
+  }
+  return std::min(bytes, plan_.file_bytes());
+}
+
+u64 ContentsAhead::bytes() {
+  std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+double ContentsAhead::seconds() {
+  std::lock_guard lock(mutex_);
+  return std::chrono::duration<double>(last_ - started_).count();
+}
+
+// "0.20 0.18 0.12 RUNNABLE/ALL LAST", proc_loadavg(5); one of the runnable threads is this one.
+unsigned idle_cores() {
+  if (const char *given = std::getenv("CKPT_TEST_AHEAD"))
+    return static_cast<unsigned>(std::atoi(given));
+  unsigned runnable = 1, cores = usable_cores();
+  if (Result<std::string> text = file_text("/proc/loadavg"))
+    std::sscanf(text->c_str(), "%*f %*f %*f %u/", &runnable);
+  return cores - std::min(cores, std::max(runnable, 1U) - 1);
+}
+
+}  // namespace ckpt::tools
