@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PTX: a module of NVIDIA's intermediate language, as text (PTX ISA).
+// The facts of a module of PTX, NVIDIA's intermediate language, which is text.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace ckpt::fatbin {
 
-// Accepts any text and skips what it does not understand. An error only if there is no .target, or
-// if there are too many or too long names.
+// Any text. A declaration of a variable that cannot be read is left out. An error if a kernel's
+// cannot be read, if there is no .target, or if there are too many or too long names.
 Result<CodeFacts> facts_of_ptx(std::string_view ptx);
 
 }  // namespace ckpt::fatbin

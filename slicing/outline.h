@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of a module that the rewriting of PTX needs: where its routines begin and end, what
-// they read of the grid, and what they call. The rest of the text is skipped.
+// The parts of a module that the rewriting of PTX needs: what its routines read of the grid, and
+// what they call.
 #pragma once
 
-#include <array>
 #include <string_view>
 #include <vector>
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "ptx/module.h"
 
 namespace ckpt::slicing {
 
@@ -24,17 +24,9 @@ struct GridRead {
   u8 axis = 0;  // 0 to 2: x, y, z
 };
 
-// A kernel (.entry) or function (.func). Views point into the text of the module.
+// What a kernel or function does with the grid. Views point into the text of the module.
 struct Routine {
-  std::string_view name;
-  bool kernel = false;
-  bool has_body = false;
-  size_t begin = 0;     // of the first token of its declaration
-  size_t name_end = 0;  // behind the name
-  size_t list_end = 0;  // the ')' of a kernel's parameters; 0: it has no list
-  bool list_empty = true;
-  size_t body_begin = 0;  // behind the '{'
-
+  const ptx::Function *declared = nullptr;  // of the module
   std::vector<GridRead> reads;
   std::vector<std::string_view> calls;  // sorted, each once
   bool calls_pointer = false;
@@ -43,20 +35,21 @@ struct Routine {
   const char *whole = nullptr;
   // Reads memory in a way that sees the writes of other blocks, so that it may wait for them.
   bool may_wait = false;
+
+  bool is_kernel() const { return declared->entry; }
+  bool has_body() const { return declared->defined; }
+  std::string_view name() const { return declared->name; }
 };
 
 struct Outline {
   unsigned version = 0;  // of the PTX ISA, 83 for 8.3
   unsigned target = 0;   // 90 for sm_90a
-  size_t first = 0;      // where the first declaration behind the header begins
   std::vector<Routine> routines;
   // The module starts kernels itself, so their parameters must stay as they are.
   bool launches = false;
 };
 
-// Accepts any text and skips what it cannot parse. Fails if the text is not PTX, or has more
-// routines than kMaxRoutines.
-inline constexpr size_t kMaxRoutines = 1u << 17;
-Result<Outline> outline_of(std::string_view ptx);
+// Fails if a routine cannot be read. `module` was read from `ptx`, and must outlive the outline.
+Result<Outline> outline_of(std::string_view ptx, const ptx::Module &module);
 
 }  // namespace ckpt::slicing

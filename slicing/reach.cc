@@ -35,20 +35,20 @@ class Flow {
   void connect() {
     std::unordered_map<std::string_view, size_t> by_name;
     for (size_t i = 0; i < any_function_; ++i)
-      if (const Routine &r = outline_.routines[i]; r.has_body) by_name[r.name] = i;
+      if (const Routine &r = outline_.routines[i]; r.has_body()) by_name[r.name()] = i;
     for (size_t i = 0; i < any_function_; ++i) {
       const Routine &r = outline_.routines[i];
       for (std::string_view name : r.calls)
         if (auto callee = by_name.find(name); callee != by_name.end())
           callers_[callee->second].push_back(i);
       if (r.calls_pointer) callers_[any_function_].push_back(i);
-      if (!r.kernel && r.has_body) callers_[i].push_back(any_function_);
+      if (!r.is_kernel() && r.has_body()) callers_[i].push_back(any_function_);
     }
   }
 
   void start(size_t i) {
     const Routine &r = outline_.routines[i];
-    facts_[i] = {!r.kernel && !r.reads.empty(), r.may_wait, r.whole};
+    facts_[i] = {!r.is_kernel() && !r.reads.empty(), r.may_wait, r.whole};
     changed_.push_back(i);
   }
 

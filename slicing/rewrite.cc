@@ -40,7 +40,8 @@
 #include <functional>
 #include <unordered_map>
 
-#include "fatbin/ptx.h"
+#include "common/base/rounded_up.h"
+#include "ptx/module.h"
 #include "slicing/reach.h"
 
 namespace ckpt::slicing {
@@ -112,7 +113,7 @@ std::string prologue(const Routine &r, bool copies) {
   if (!any(axes) && !copies) return {};
   return "\n\t.reg .b32 %ckpt_slice_b<3>;\n\t.reg .b32 %ckpt_slice_n<3>;"
          "\n\t.reg .b32 %ckpt_slice_t;" +
-         fill_registers(axes, r.kernel) + (copies ? fill_copy() : "") + "\n";
+         fill_registers(axes, r.is_kernel()) + (copies ? fill_copy() : "") + "\n";
 }
 
 std::string replacement(const GridRead &read) {
@@ -121,31 +122,23 @@ std::string replacement(const GridRead &read) {
 
 class Rewriter {
  public:
-  Rewriter(std::string_view text, Outline outline, const fatbin::CodeFacts &facts)
-      : text_(text), outline_(std::move(outline)), reach_(reach_of(outline_)) {
-    for (const fatbin::Kernel &k : facts.kernels)
-      layout_[k.name] = {k.parameters.size(), k.parameter_bytes};
-  }
+  Rewriter(std::string_view text, const ptx::Module &module, const Outline &outline)
+      : text_(text), module_(module), outline_(outline), reach_(reach_of(outline)) {}
 
   Result<Rewritten> run() {
     for (size_t i = 0; i < outline_.routines.size(); ++i) {
       const Routine &r = outline_.routines[i];
-      if (r.kernel && r.has_body)
+      if (r.is_kernel() && r.has_body())
         CKPT_CHECK(kernel(r, reach_[i]));
-      else if (!r.kernel && r.has_body && !r.reads.empty())
+      else if (!r.is_kernel() && r.has_body() && !r.reads.empty())
         function(r);
     }
     declare_kernels();
-    if (copy_used_) edit(outline_.first, 0, fmt::format(".shared .align 4 .b8 {}[24];\n", kCopy));
+    if (copy_used_) edit(module_.first, 0, fmt::format(".shared .align 4 .b8 {}[24];\n", kCopy));
     return Rewritten{text(), std::move(kernels_)};
   }
 
  private:
-  struct Layout {
-    size_t parameters = 0;
-    u32 bytes = 0;
-  };
-
   u32 most_parameter_bytes() const {
     return outline_.version >= 81 && outline_.target >= 70 ? kMostParameterBytes
                                                            : kMostParameterBytesBefore;
@@ -153,21 +146,20 @@ class Rewriter {
 
   Result<> kernel(const Routine &r, const Reach &reach) {
     Kernel k;
-    k.name = r.name;
-    auto layout = layout_.find(k.name);
-    if (layout == layout_.end()) return fail("the parameters of kernel {} are not clear", k.name);
-    k.parameters = static_cast<u32>(layout->second.parameters);
-    k.slice_offset = (layout->second.bytes + 3) / 4 * 4;
+    k.name = r.name();
+    u64 end = ptx::layout_of(r.declared->params).end;
+    k.parameters = static_cast<u32>(r.declared->params.size());
     k.may_wait = reach.may_wait;
     k.uses_copy = reach.reads_in_function;
     if (reach.whole != nullptr) k.whole = reach.whole;
-    bool fits = k.slice_offset + sizeof(SliceArgument) <= most_parameter_bytes();
+    bool fits = rounded_up(end, 4) + sizeof(SliceArgument) <= most_parameter_bytes();
+    if (fits) k.slice_offset = static_cast<u32>(rounded_up(end, 4));
     if (!fits && k.uses_copy)
       return fail("the parameters of kernel {} leave no room for another one", k.name);
     if (!fits) k.whole = "its parameters leave no room for another one";
     k.takes_slice = k.whole.empty() || k.uses_copy;
     if (k.takes_slice) change(r, k.uses_copy);
-    taken_[k.name] = k.takes_slice;
+    taken_[r.name()] = k.takes_slice;
     kernels_.push_back(std::move(k));
     return {};
   }
@@ -184,23 +176,24 @@ class Rewriter {
   }
 
   void body(const Routine &r, bool copies) {
-    edit(r.body_begin, 0, prologue(r, copies));
+    edit(ptx::offset_in(text_, r.declared->body), 0, prologue(r, copies));
     for (const GridRead &read : r.reads) edit(read.at, read.bytes, replacement(read));
   }
 
   void add_parameter(const Routine &r) {
     std::string declaration = fmt::format(".param .align 4 .b8 {}[24]", kParameter);
-    if (r.list_end == 0)
-      edit(r.name_end, 0, "(" + declaration + ")");
+    const ptx::Function &f = *r.declared;
+    if (f.params_end == 0)
+      edit(ptx::offset_in(text_, f.name) + f.name.size(), 0, "(" + declaration + ")");
     else
-      edit(r.list_end, 0, (r.list_empty ? "" : ",\n\t") + declaration);
+      edit(f.params_end, 0, (f.params.empty() ? "" : ",\n\t") + declaration);
   }
 
   // Declarations without a body must have the same parameters.
   void declare_kernels() {
     for (const Routine &r : outline_.routines)
-      if (r.kernel && !r.has_body)
-        if (auto known = taken_.find(std::string(r.name)); known != taken_.end() && known->second)
+      if (r.is_kernel() && !r.has_body())
+        if (auto known = taken_.find(r.name()); known != taken_.end() && known->second)
           add_parameter(r);
   }
 
@@ -221,10 +214,10 @@ class Rewriter {
   }
 
   std::string_view text_;
-  Outline outline_;
+  const ptx::Module &module_;
+  const Outline &outline_;
   std::vector<Reach> reach_;
-  std::unordered_map<std::string, Layout> layout_;
-  std::unordered_map<std::string, bool> taken_;
+  std::unordered_map<std::string_view, bool> taken_;
   std::vector<Kernel> kernels_;
   std::vector<Edit> edits_;
   bool copy_used_ = false;
@@ -235,10 +228,10 @@ class Rewriter {
 Result<Rewritten> rewrite(std::string_view ptx) {
   if (ptx.find(kReserved) != std::string_view::npos)
     return fail("it has names that begin with {}, which are reserved", kReserved);
-  CKPT_TRY(Outline outline, outline_of(ptx));
+  CKPT_TRY(ptx::Module module, ptx::read_module(ptx));
+  CKPT_TRY(Outline outline, outline_of(ptx, module));
   if (outline.launches) return fail("its kernels launch kernels");
-  CKPT_TRY(fatbin::CodeFacts facts, fatbin::facts_of_ptx(ptx));
-  return Rewriter(ptx, std::move(outline), facts).run();
+  return Rewriter(ptx, module, outline).run();
 }
 
 }  // namespace ckpt::slicing

@@ -72,8 +72,8 @@ CUresult read_code(const void *code, std::vector<std::string> &ptx) {
 
 namespace {
 
-CUresult parse(const std::string &text, std::vector<std::unique_ptr<ptx::Module>> &modules) {
-  Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(text);
+CUresult parse(const std::string &text, std::vector<std::unique_ptr<ptx::LoadedModule>> &modules) {
+  Result<std::unique_ptr<ptx::LoadedModule>> m = ptx::parse_module(text);
   if (!m) {
     compiler_error(m.error().text());
     return CUDA_ERROR_INVALID_PTX;
@@ -85,7 +85,7 @@ CUresult parse(const std::string &text, std::vector<std::unique_ptr<ptx::Module>
 }  // namespace
 
 CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Image> &out) {
-  std::vector<std::unique_ptr<ptx::Module>> modules;
+  std::vector<std::unique_ptr<ptx::LoadedModule>> modules;
   for (const std::string &text : ptx) CHECK_CU(parse(text, modules));
   if (const char *library = device_library_for(ptx)) CHECK_CU(parse(library, modules));
   Result<std::unique_ptr<vm::Image>> image = vm::Image::link(std::move(modules));

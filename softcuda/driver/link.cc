@@ -68,7 +68,7 @@ namespace {
 CUresult add_text(Link &l, const char *data, size_t bytes) {
   std::string text(data, strnlen(data, bytes));
   for (std::string &part : linked_parts(text)) {
-    if (Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(part); !m) {
+    if (Result<std::unique_ptr<ptx::LoadedModule>> m = ptx::parse_module(part); !m) {
       compiler_error(m.error().text());
       return CUDA_ERROR_INVALID_PTX;
     }

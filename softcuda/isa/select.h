@@ -4,7 +4,7 @@
 // its own opcodes.
 #pragma once
 
-#include "softcuda/ptx/module.h"
+#include "softcuda/ptx/body.h"
 #include "softcuda/vm/op.h"
 
 namespace ckpt::softcuda::isa {

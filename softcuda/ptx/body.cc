@@ -2,15 +2,18 @@
 //
 // The parser of function bodies. Braces are scopes for registers, variables and labels; nvcc puts
 // inline assembly and every call into braces of their own.
+#include <algorithm>
 #include <charconv>
 #include <unordered_map>
 
-#include "softcuda/ptx/parser.h"
+#include "ptx/parser.h"
+#include "softcuda/ptx/body.h"
 
 namespace ckpt::softcuda::ptx {
 namespace {
 
-constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxDepth = 64;  // of braces
+constexpr u32 kMaxRegisters = 1u << 20;
 
 class BodyParser : Parser {
  public:
@@ -19,7 +22,7 @@ class BodyParser : Parser {
   Result<Body> parse() {
     names_.emplace_back();
     open_.push_back(0);
-    while (!open_.empty()) CKPT_CHECK(statement());
+    while (!token().is_end()) CKPT_CHECK(statement());
     return std::move(body_);
   }
 
@@ -36,15 +39,14 @@ class BodyParser : Parser {
   };
 
   Result<> statement() {
-    if (token().kind == TokenKind::End) return error("the '}' of the function is missing");
-    if (accept(";")) return {};
-    if (accept("{")) return open();
-    if (accept("}")) return close();
-    if (accept("@")) return instruction(true);
-    if (token().kind != TokenKind::Word) return error("an instruction is expected");
-    if (token().text.starts_with('.')) return directive();
+    if (accept(';')) return {};
+    if (accept('{')) return open();
+    if (accept('}')) return close();
+    if (accept('@')) return instruction(true);
+    if (!token().is_word()) return error("an instruction is expected");
+    if (token().is_directive()) return directive();
     Token word = advance();
-    if (accept(":")) return label(word);
+    if (accept(':')) return label(word);
     return operation(word, Instruction{});
   }
 
@@ -57,6 +59,7 @@ class BodyParser : Parser {
   }
 
   Result<> close() {
+    if (open_.size() == 1) return error("there is no '{' for this");
     open_.pop_back();
     return {};
   }
@@ -66,23 +69,15 @@ class BodyParser : Parser {
     if (word.is(".reg")) return registers(advance().text);
     // `.reg.b32 f;`, as in cuda_fp16.hpp
     if (word.text.starts_with(".reg.")) return registers(word.text.substr(4));
-    if (word.is(".loc")) return skip_line(word.line);
+    if (word.is(".loc")) return skip_line(word.line), Result<>();
     if (word.is(".pragma")) {
-      while (!token().is(";") && token().kind != TokenKind::End) advance();
-      return expect(";");
+      while (!token().is(';') && !token().is_end()) advance();
+      return expect(';');
     }
     std::optional<Space> space = space_named(word.text);
     if (!space) return error(fmt::format("the directive '{}' is not supported", word.text));
-    do {
-      CKPT_TRY(Variable v, declaration(*space));
-      body_.variables.push_back(std::move(v));
-      body_.variable_scopes.push_back(open_.back());
-    } while (accept(","));
-    return expect(";");
-  }
-
-  Result<> skip_line(u32 line) {
-    while (token().line == line && token().kind != TokenKind::End) advance();
+    CKPT_CHECK(declaration({.space = *space}, body_.variables));
+    body_.variable_scopes.resize(body_.variables.size(), open_.back());
     return {};
   }
 
@@ -90,13 +85,13 @@ class BodyParser : Parser {
     std::optional<Type> type = type_named(type_word);
     if (!type) return error("a register's type is expected");
     do {
-      if (token().kind != TokenKind::Word) return error("a register's name is expected");
+      if (!token().is_word()) return error("a register's name is expected");
       std::string_view name = advance().text;
       u64 count = 1;
-      bool row = accept("<");
+      bool row = accept('<');
       if (row) {
-        CKPT_TRY(count, integer());
-        CKPT_CHECK(expect(">"));
+        CKPT_TRY(count, this->count());
+        CKPT_CHECK(expect('>'));
       }
       u32 first = static_cast<u32>(body_.registers.size());
       if (count > kMaxRegisters - first) return error("too many registers");
@@ -106,8 +101,8 @@ class BodyParser : Parser {
         here.rows.push_back({name, static_cast<u32>(count), first});
       else
         here.single[name] = first;
-    } while (accept(","));
-    return expect(";");
+    } while (accept(','));
+    return expect(';');
   }
 
   // A label, or `name: .callprototype …;`, `name: .branchtargets a, b;`.
@@ -116,9 +111,9 @@ class BodyParser : Parser {
     bool list = token().is(".branchtargets") || token().is(".calltargets");
     if (list || token().is(".callprototype")) {
       advance();
-      for (; !token().is(";"); advance()) {
-        if (token().kind == TokenKind::End) return error("';' is expected");
-        if (list && token().kind == TokenKind::Word) l.targets.push_back(token().text);
+      for (; !token().is(';'); advance()) {
+        if (token().is_end()) return error("';' is expected");
+        if (list && token().is_word()) l.targets.push_back(token().text);
       }
       advance();
     }
@@ -129,11 +124,11 @@ class BodyParser : Parser {
   Result<> instruction(bool guarded) {
     Instruction in;
     in.guarded = guarded;
-    in.guard_negated = accept("!");
+    in.guard_negated = accept('!');
     if (!find_register(token().text, in.guard)) return error("a predicate is expected");
     advance();
-    if (accept("{")) return error("a guard cannot apply to a block");
-    if (token().kind != TokenKind::Word) return error("an instruction is expected");
+    if (accept('{')) return error("a guard cannot apply to a block");
+    if (!token().is_word()) return error("an instruction is expected");
     return operation(advance(), std::move(in));
   }
 
@@ -143,11 +138,11 @@ class BodyParser : Parser {
     in.scope = open_.back();
     split(word.text, in);
     video_ = in.opcode.starts_with('v');
-    while (!token().is(";")) {
-      if (token().kind == TokenKind::End) return error("';' is expected");
+    while (!token().is(';')) {
+      if (token().is_end()) return error("';' is expected");
       CKPT_TRY(Operand o, operand(0));
       in.operands.push_back(std::move(o));
-      if (!token().is(";")) CKPT_CHECK(expect(","));
+      if (!token().is(';')) CKPT_CHECK(expect(','));
     }
     advance();
     body_.code.push_back(std::move(in));
@@ -166,28 +161,28 @@ class BodyParser : Parser {
 
   Result<Operand> operand(size_t depth) {
     if (depth > 4) return error("an operand is nested too deeply");
-    if (token().is("[")) return group(OperandKind::Address, "]", depth);
-    if (token().is("{")) {
-      CKPT_TRY(Operand o, group(OperandKind::Vector, "}", depth));
+    if (token().is('[')) return group(OperandKind::Address, ']', depth);
+    if (token().is('{')) {
+      CKPT_TRY(Operand o, group(OperandKind::Vector, '}', depth));
       CKPT_CHECK(second(o));
       return o;
     }
-    if (token().is("(")) return group(OperandKind::List, ")", depth);
-    if (accept("!")) {
+    if (token().is('(')) return group(OperandKind::List, ')', depth);
+    if (accept('!')) {
       CKPT_TRY(Operand o, operand(depth + 1));
       o.negated = true;
       return o;
     }
-    if (video_ && token().is("-") && Lexer(lexer_).next().kind == TokenKind::Word) {
+    if (video_ && token().is('-') && Lexer(lexer_).next().is_word()) {
       advance();
       CKPT_TRY(Operand o, operand(depth + 1));
       o.negated = true;
       return o;
     }
-    if (token().kind != TokenKind::Word) return immediate();
+    if (!token().is_word()) return immediate();
     CKPT_TRY(Operand o, named(advance().text));
     CKPT_CHECK(second(o));
-    if (token().is("+") || token().is("-")) {
+    if (token().is('+') || token().is('-')) {
       CKPT_TRY(o.bits, integer());
     }
     return o;
@@ -195,30 +190,30 @@ class BodyParser : Parser {
 
   // The q of %p|%q.
   Result<> second(Operand &o) {
-    if (!accept("|")) return {};
+    if (!accept('|')) return {};
     CKPT_TRY(Operand q, named(advance().text));
     o.second.push_back(std::move(q));
     return {};
   }
 
-  Result<Operand> group(OperandKind kind, std::string_view end, size_t depth) {
+  Result<Operand> group(OperandKind kind, char end, size_t depth) {
     Operand o;
     o.kind = kind;
     advance();
     while (!accept(end)) {
       CKPT_TRY(Operand inner, operand(depth + 1));
       o.inner.push_back(std::move(inner));
-      if (!token().is(end)) CKPT_CHECK(expect(","));
+      if (!token().is(end)) CKPT_CHECK(expect(','));
     }
     return o;
   }
 
   Result<Operand> immediate() {
-    CKPT_TRY(Initial v, number());
+    CKPT_TRY(Literal v, number());
     Operand o;
-    o.kind = v.is_float_literal    ? OperandKind::Float
-             : v.is_double_literal ? OperandKind::Double
-                                   : OperandKind::Integer;
+    o.kind = v.form == Form::Float    ? OperandKind::Float
+             : v.form == Form::Double ? OperandKind::Double
+                                      : OperandKind::Integer;
     o.bits = v.bits;
     return o;
   }
@@ -275,6 +270,22 @@ auto outwards(const std::vector<u32> &scopes, u32 scope, F find) -> decltype(fin
 }
 
 }  // namespace
+
+bool Instruction::has(std::string_view modifier) const {
+  return std::find(modifiers.begin(), modifiers.end(), modifier) != modifiers.end();
+}
+
+Space Instruction::space() const {
+  for (std::string_view m : modifiers)
+    if (std::optional<Space> s = space_named(m)) return *s;
+  return Space::Generic;
+}
+
+Type Instruction::type(size_t n) const {
+  for (std::string_view m : modifiers)
+    if (std::optional<Type> t = type_named(m); t && n-- == 0) return *t;
+  return Type::None;
+}
 
 const Label *Body::label(std::string_view name, u32 scope) const {
   return outwards(scopes, scope, [&](u32 s) -> const Label * {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softcuda/vm/image.h"
 
-#include <bit>
+#include <algorithm>
 #include <charconv>
-#include <cstring>
 
+#include "ptx/initializer.h"
 #include "softcuda/vm/memory_view.h"
 
 namespace ckpt::softcuda::vm {
@@ -22,7 +22,8 @@ bool defined(const Symbol &s) { return s.function ? s.function->defined : !s.var
 
 u64 code_address(const Symbol &function) { return kCodeWindow + 16 * (u64{function.ordinal} + 1); }
 
-Result<std::unique_ptr<Image>> Image::link(std::vector<std::unique_ptr<ptx::Module>> modules) {
+Result<std::unique_ptr<Image>> Image::link(
+    std::vector<std::unique_ptr<ptx::LoadedModule>> modules) {
   auto image = std::make_unique<Image>();
   image->modules_ = std::move(modules);
   CKPT_CHECK(image->collect());
@@ -136,30 +137,14 @@ Result<std::vector<std::byte>> Image::initial(bool managed) const {
   return out;
 }
 
-Result<u64> Image::value(const Symbol &s, const ptx::Initial &e) const {
-  size_t size = ptx::size_of(s.variable->type);
-  if (e.is_double_literal && size == 4)
-    return std::bit_cast<u32>(static_cast<float>(std::bit_cast<double>(e.bits)));
-  if (e.symbol.empty()) return e.bits;
-  const Symbol *to = find(s.module, e.symbol);
-  if (to == nullptr)
-    return fail("the variable {} refers to {}, which no module defines", s.variable->name,
-                e.symbol);
-  u64 v = (to->function ? code_address(*to) : address(*to)) + e.bits;
-  return e.mask == 0 ? v : (v & e.mask) >> std::countr_zero(e.mask);
-}
-
 Result<> Image::write(const Symbol &s, std::vector<std::byte> &out) const {
-  size_t size = std::max<size_t>(ptx::size_of(s.variable->type), 1);
-  u64 at = s.offset;
-  for (const ptx::Initial &e : s.variable->initial) {
-    CKPT_TRY(u64 v, value(s, e));
-    if (size > 8)
-      return fail("the variable {} has an initial value of 128 bits, which is not supported",
-                  s.variable->name);
-    std::memcpy(out.data() + at, &v, size);
-    at += size;
-  }
+  auto address_of = [&](std::string_view name) -> std::optional<u64> {
+    const Symbol *to = find(s.module, name);
+    if (to == nullptr) return {};
+    return to->function ? code_address(*to) : address(*to);
+  };
+  CKPT_TRY(Bytes value, ptx::initial_value(*s.variable, address_of));
+  std::ranges::copy(value, out.begin() + static_cast<long>(s.offset));
   return {};
 }
 

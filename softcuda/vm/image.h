@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "softcuda/ptx/module.h"
+#include "softcuda/ptx/loaded_module.h"
 
 namespace ckpt::softcuda::vm {
 
@@ -26,7 +26,8 @@ struct Symbol {
 class Image {
  public:
   // Links the modules. A definition takes precedence over declarations of the same name.
-  static Result<std::unique_ptr<Image>> link(std::vector<std::unique_ptr<ptx::Module>> modules);
+  static Result<std::unique_ptr<Image>> link(
+      std::vector<std::unique_ptr<ptx::LoadedModule>> modules);
 
   // A name as a module sees it: its own symbols first. nullptr: unknown.
   const Symbol *find(u32 module, std::string_view name) const;
@@ -61,10 +62,9 @@ class Image {
   Result<> add_variable(u32 module, const ptx::Variable &v);
   void add_aliases(u32 module);
   Result<> write(const Symbol &s, std::vector<std::byte> &out) const;
-  Result<u64> value(const Symbol &s, const ptx::Initial &e) const;
 
   using Names = std::unordered_map<std::string_view, u32>;  // into symbols_
-  std::vector<std::unique_ptr<ptx::Module>> modules_;
+  std::vector<std::unique_ptr<ptx::LoadedModule>> modules_;
   std::vector<Symbol> symbols_;
   std::vector<Names> local_;
   Names global_;

@@ -12,21 +12,16 @@ namespace {
 
 std::vector<Slot> parameter_slots(const ptx::Function &kernel) {
   std::vector<Slot> slots;
-  u64 at = 0;
-  for (const ptx::Variable &p : kernel.params) {
-    at = rounded_up(at, p.align);
-    slots.push_back({static_cast<u32>(at), static_cast<u32>(p.bytes)});
-    at += p.bytes;
-  }
+  ptx::Layout layout = ptx::layout_of(kernel.params);
+  for (size_t i = 0; i < kernel.params.size(); ++i)
+    slots.push_back(
+        {static_cast<u32>(layout.offsets[i]), static_cast<u32>(kernel.params[i].bytes)});
   return slots;
 }
 
 }  // namespace
 
-u64 parameter_bytes(const ptx::Function &kernel) {
-  std::vector<Slot> slots = parameter_slots(kernel);
-  return slots.empty() ? 0 : u64{slots.back().offset} + slots.back().bytes;
-}
+u64 parameter_bytes(const ptx::Function &kernel) { return ptx::layout_of(kernel.params).end; }
 
 Result<std::unique_ptr<Kernel>> Kernel::link(const Image &image, const Symbol &entry) {
   std::unique_ptr<Kernel> kernel(new Kernel(image, entry));

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
-#include "softcuda/ptx/types.h"
+#include "ptx/types.h"
 
 namespace ckpt::softcuda::vm {
 

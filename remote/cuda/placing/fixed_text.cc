@@ -29,13 +29,13 @@
 
 #include <algorithm>
 
-#include "fatbin/ptx_lexer.h"
+#include "ptx/lexer.h"
 
 namespace ckpt::remote::cuda {
 namespace {
 
-using fatbin::PtxLexer;
-using fatbin::Token;
+using ptx::Lexer;
+using ptx::Token;
 
 constexpr std::string_view kReserved = "ckpt_place";
 // Registers for a handle that is looked up.
@@ -59,16 +59,17 @@ class Rewriter {
     done_ = at;
   }
   void skip_to(size_t at) { done_ = at; }
+  void insert(std::string_view text) { out_ += text; }
 
-  Result<> body(size_t begin, size_t end) {
+  Result<> body(std::string_view text) {
+    size_t begin = ptx::offset_in(text_, text);
     copy_to(begin);
     size_t start = out_.size();
     most_ = 0;
     looks_up_ = false;
-    PtxLexer lexer(text_.substr(begin, end - begin));
-    for (Token t = lexer.next(); t.kind != Token::End; t = lexer.next())
-      CKPT_CHECK(statement(lexer, t));
-    copy_to(end);
+    Lexer lexer(text);
+    for (Token t = lexer.next(); !t.is_end(); t = lexer.next()) CKPT_CHECK(statement(lexer, t));
+    copy_to(begin + text.size());
     std::string registers;
     if (most_ > 0) registers = fmt::format("\n\t.reg .b64 %{}<{}>;", kReserved, most_);
     if (looks_up_)
@@ -84,7 +85,7 @@ class Rewriter {
   }
 
  private:
-  size_t offset(const Token &t) const { return static_cast<size_t>(t.text.data() - text_.data()); }
+  size_t offset(const Token &t) const { return ptx::offset_in(text_, t.text); }
 
   // What a statement becomes.
   struct Change {
@@ -101,14 +102,14 @@ class Rewriter {
   }
 
   // `t` is its first token. A brace or a label is a statement of its own here.
-  Result<> statement(PtxLexer &lexer, Token t) {
+  Result<> statement(Lexer &lexer, Token t) {
     if (t.is('{') || t.is('}')) return {};
-    if (t.is(".loc") || t.is(".file")) return lexer.line(), Result<>();
-    bool declares = t.kind == Token::Word && t.text[0] == '.';
+    if (t.is(".loc") || t.is(".file")) return lexer.skip_line(), Result<>();
+    bool declares = t.is_directive();
     size_t begin = offset(t), brackets = 0;
     Change c{.copied = begin};
     HandleUse use;
-    for (; t.kind != Token::End && !t.is(';') && !(t.is(':') && brackets == 0); t = lexer.next()) {
+    for (; !t.is_end() && !t.is(';') && !(t.is(':') && brackets == 0); t = lexer.next()) {
       if (t.is('[')) ++brackets;
       if (t.is(']') && brackets > 0) --brackets;
       bool operand = use.is_operand(t);
@@ -116,7 +117,7 @@ class Rewriter {
         return fail("it has the instruction {} in a statement that cannot be read", t.text);
       if (operand)
         CKPT_CHECK(handle(t, use.guard(), c));
-      else if (t.kind == Token::Word)
+      else if (t.is_word())
         CKPT_CHECK(word(t, brackets > 0, declares, c));
     }
     if (use.lacks_operand() && handles_.bytes > 0) return fail("it has the instruction istypep");
@@ -144,15 +145,15 @@ class Rewriter {
   }
 
   bool is_reference(std::string_view name) const {
-    return std::ranges::any_of(module_.variables, [&](const DeclaredVariable &v) {
-      return v.reference && v.name == name;
+    return std::ranges::any_of(module_.declared.variables, [&](const ptx::Variable &v) {
+      return ptx::is_reference(v.type) && v.name == name;
     });
   }
 
   // A name that is no register is a reference of the module, which has the driver's handle.
   Result<> handle(const Token &t, const std::string &guard, Change &c) {
     if (handles_.bytes == 0) return {};
-    bool is_register = t.kind == Token::Word && t.text[0] == '%';
+    bool is_register = t.is_word() && t.text[0] == '%';
     if (!is_register && is_reference(t.text)) return {};
     if (!is_register)
       return fail("an instruction for textures names {}, which is no register", t.text);
@@ -189,10 +190,40 @@ class Rewriter {
 };
 
 bool names_any(std::string_view text, const std::unordered_map<std::string_view, u64> &names) {
-  PtxLexer lexer(text);
-  for (Token t = lexer.next(); t.kind != Token::End; t = lexer.next())
-    if (names.contains(t.text)) return true;
+  Lexer lexer(text);
+  for (Token t = lexer.next(); !t.is_end(); t = lexer.next())
+    if (t.is_word() && names.contains(t.text)) return true;
   return false;
+}
+
+// A declaration that names variables with an address, and what is left of it.
+struct Declaration {
+  ptx::Extent extent;
+  std::string left;
+};
+
+// In the order of the text. One declaration may name several variables: `.global .u32 x, y;`.
+std::vector<Declaration> changed_declarations(
+    std::string_view ptx, const ModuleText &module,
+    const std::unordered_map<std::string_view, u64> &addresses) {
+  std::vector<Declaration> changed;
+  const std::vector<ptx::Variable> &all = module.declared.variables;
+  for (size_t i = 0, n; i < all.size(); i += n) {
+    ptx::Extent extent = all[i].declaration;
+    bool changes = false;
+    std::string left;
+    for (n = 0; i + n < all.size() && all[i + n].declaration.begin == extent.begin; ++n) {
+      const ptx::Variable &v = all[i + n];
+      bool removed = addresses.contains(v.name);
+      changes |= removed;
+      if (!removed) left += fmt::format("{}{}{}", left.empty() ? "" : ", ", v.name, v.definition);
+    }
+    size_t names_begin = ptx::offset_in(ptx, all[i].name);
+    if (!left.empty())
+      left = fmt::format("{}{};", ptx.substr(extent.begin, names_begin - extent.begin), left);
+    if (changes) changed.push_back({extent, std::move(left)});
+  }
+  return changed;
 }
 
 }  // namespace
@@ -202,28 +233,28 @@ Result<std::string> with_addresses(std::string_view ptx, const ModuleText &modul
                                    bool constants, HandleRange handles) {
   if (ptx.find(kReserved) != std::string_view::npos)
     return fail("it has names that begin with {}, which are reserved", kReserved);
-  if (handles.bytes > 0 && module.textures && module.samplers)
+  if (handles.bytes > 0 && module.textures && module.declared.own_samplers)
     return fail("its textures have samplers of their own (texmode_independent)");
-  for (Extent e : module.sections)
+  for (ptx::Extent e : module.declared.sections)
     if (names_any(ptx.substr(e.begin, e.end - e.begin), addresses))
       return fail("it has information for debuggers that names variables");
   // Declarations and bodies in the order of the text.
-  std::vector<std::pair<size_t, const DeclaredVariable *>> declared;
-  for (const DeclaredVariable &v : module.variables)
-    if (addresses.contains(v.name)) declared.emplace_back(v.begin, &v);
+  std::vector<Declaration> changed = changed_declarations(ptx, module, addresses);
   Rewriter writer(ptx, module, addresses, constants, handles);
-  auto next = declared.begin();
-  auto remove_before = [&](size_t at) {
-    for (; next != declared.end() && next->first < at; ++next) {
-      writer.copy_to(next->first);
-      writer.skip_to(next->second->end);
+  auto next = changed.begin();
+  auto change_before = [&](size_t at) {
+    for (; next != changed.end() && next->extent.begin < at; ++next) {
+      writer.copy_to(next->extent.begin);
+      writer.insert(next->left);
+      writer.skip_to(next->extent.end);
     }
   };
-  for (auto [begin, end] : module.bodies) {
-    remove_before(begin);
-    CKPT_CHECK(writer.body(begin, end));
+  for (const ptx::Function &f : module.declared.functions) {
+    if (!f.defined) continue;
+    change_before(f.begin);
+    CKPT_CHECK(writer.body(f.body));
   }
-  remove_before(ptx.size());
+  change_before(ptx.size());
   return writer.take();
 }
 

@@ -5,8 +5,8 @@
 
 #include "common/base/rounded_up.h"
 #include "fatbin/names.h"
+#include "ptx/initializer.h"
 #include "remote/cuda/placing/fixed_text.h"
-#include "remote/cuda/placing/initial_value.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -14,14 +14,16 @@ namespace {
 constexpr u64 kLeastAlignment = 16;  // for loads of vectors
 
 // Strings and the like, which kernels only read, stay with the driver: its printf may look there.
-bool may_be_placed(const DeclaredVariable &v) {
-  return !v.reference && !fatbin::is_compiler_generated(v.name) &&
+bool may_be_placed(const ptx::Variable &v) {
+  return !ptx::is_reference(v.type) && !fatbin::is_compiler_generated(v.name) &&
          v.name != fatbin::kDeviceRuntimeMarker;
 }
 
-bool same(const DeclaredVariable &a, const DeclaredVariable &b) {
-  return a.bytes == b.bytes && a.alignment == b.alignment && a.constant == b.constant &&
-         a.managed == b.managed && a.reference == b.reference;
+bool is_constant(const ptx::Variable &v) { return v.space == ptx::Space::Const; }
+
+bool same(const ptx::Variable &a, const ptx::Variable &b) {
+  return a.bytes == b.bytes && a.align == b.align && a.space == b.space && a.managed == b.managed &&
+         ptx::is_reference(a.type) == ptx::is_reference(b.type);
 }
 
 Failure no_ptx() {
@@ -76,14 +78,14 @@ Result<> FixedVariables::collect() {
   for (const Unit &unit : units_)
     for (const Version &version : unit.versions) {
       if (taken_function_.empty()) taken_function_ = version.module.taken_function;
-      for (const DeclaredVariable &v : version.module.variables) {
-        if (v.imported) continue;
-        auto [known, is_new] = defined_.try_emplace(std::string(v.name), Definition{&unit, &v});
+      for (const ptx::Variable *v : version.module.variables()) {
+        if (v->external) continue;
+        auto [known, is_new] = defined_.try_emplace(std::string(v->name), Definition{&unit, v});
         if (is_new) continue;
-        if (!same(*known->second.variable, v))
-          return fail("the variable {} differs between versions of the code", v.name);
-        if (known->second.unit != &unit && (v.hidden || known->second.variable->hidden))
-          return fail("two translation units have a variable {}", v.name);
+        if (!same(*known->second.variable, *v))
+          return fail("the variable {} differs between versions of the code", v->name);
+        if (known->second.unit != &unit && (v->hidden || known->second.variable->hidden))
+          return fail("two translation units have a variable {}", v->name);
       }
     }
   for (const auto &[name, d] : defined_)
@@ -94,20 +96,21 @@ Result<> FixedVariables::collect() {
 // A variable that holds the address of a function, or of a variable that is not placed, is left to
 // the driver, too; and so are all constants if one of them is, since kernels read all in one way.
 void FixedVariables::leave_what_has_other_addresses() {
-  auto depends_on_others = [&](const DeclaredVariable &v) {
-    return std::ranges::any_of(names_in(v.initial),
+  auto depends_on_others = [&](const ptx::Variable &v) {
+    return std::ranges::any_of(ptx::names_in(v),
                                [&](std::string_view name) { return !places_.contains(name); });
   };
   for (bool changed = true; changed;) {
     changed = false;
     for (const Unit &unit : units_)
       for (const Version &version : unit.versions)
-        for (const DeclaredVariable &v : version.module.variables) {
-          bool leave = depends_on_others(v) || (v.constant && !constants_);
-          if (v.constant && !v.imported && !v.reference && (leave || !may_be_placed(v)))
+        for (const ptx::Variable *v : version.module.variables()) {
+          bool leave = depends_on_others(*v) || (is_constant(*v) && !constants_);
+          if (is_constant(*v) && !v->external && !ptx::is_reference(v->type) &&
+              (leave || !may_be_placed(*v)))
             changed |= std::exchange(constants_, false);
           if (!leave) continue;
-          auto placed = places_.find(v.name);
+          auto placed = places_.find(v->name);
           if (placed == places_.end()) continue;
           places_.erase(placed);
           changed = true;
@@ -126,7 +129,7 @@ void FixedVariables::append(bool managed) {
   for (auto &[name, place] : places_) {
     if (place.managed != managed) continue;
     place.offset = rounded_up(
-        bytes_, std::max(defined_.find(name)->second.variable->alignment, kLeastAlignment));
+        bytes_, std::max<u64>(defined_.find(name)->second.variable->align, kLeastAlignment));
     bytes_ = place.offset + place.bytes;
   }
 }
@@ -140,11 +143,11 @@ std::string FixedVariables::unplaced_managed() const {
 u64 FixedVariables::constant_bytes() const {
   u64 sum = 0;
   for (const auto &[name, place] : places_)
-    if (defined_.find(name)->second.variable->constant) sum += place.bytes;
+    if (is_constant(*defined_.find(name)->second.variable)) sum += place.bytes;
   return sum;
 }
 
-bool FixedVariables::is_placed(const DeclaredVariable &v) const { return places_.contains(v.name); }
+bool FixedVariables::is_placed(const ptx::Variable &v) const { return places_.contains(v.name); }
 
 bool FixedVariables::uses_textures() const {
   return std::ranges::any_of(units_, [](const Unit &u) {
@@ -179,8 +182,8 @@ void FixedVariables::leave_all() {
 // The result of the linker is left out.
 bool FixedVariables::is_changed(const Unit &unit) const {
   auto changes = [this](const Version &version) {
-    auto placed = [this](const DeclaredVariable &v) { return is_placed(v); };
-    return version.module.textures || std::ranges::any_of(version.module.variables, placed);
+    auto placed = [this](const ptx::Variable *v) { return is_placed(*v); };
+    return version.module.textures || std::ranges::any_of(version.module.variables(), placed);
   };
   auto uncovered = [&](const fatbin::Entry &cubin) { return !has_ptx_for(cubin, unit); };
   return std::ranges::any_of(unit.versions, changes) || std::ranges::any_of(unit.cubins, uncovered);
@@ -209,17 +212,17 @@ Result<FixedCode> FixedVariables::at(Bases bases, HandleRange handles) const {
 
 Result<> FixedVariables::add_initial(const Version &version, Bases bases,
                                      std::map<u64, Bytes> &all) const {
-  AddressOf address_of = [&](std::string_view name) -> std::optional<u64> {
+  ptx::AddressOf address_of = [&](std::string_view name) -> std::optional<u64> {
     auto placed = places_.find(name);
     if (placed == places_.end()) return {};
     return address(placed->second, bases);
   };
-  for (const DeclaredVariable &v : version.module.variables) {
-    if (v.imported || !is_placed(v)) continue;
-    CKPT_TRY(Bytes value, initial_value(v, address_of));
-    auto [known, is_new] = all.try_emplace(places_.find(v.name)->second.offset, value);
+  for (const ptx::Variable *v : version.module.variables()) {
+    if (v->external || !is_placed(*v)) continue;
+    CKPT_TRY(Bytes value, ptx::initial_value(*v, address_of));
+    auto [known, is_new] = all.try_emplace(places_.find(v->name)->second.offset, value);
     if (!is_new && known->second != value)
-      return fail("the initial value of {} differs between versions of the code", v.name);
+      return fail("the initial value of {} differs between versions of the code", v->name);
   }
   return {};
 }
@@ -227,8 +230,8 @@ Result<> FixedVariables::add_initial(const Version &version, Bases bases,
 Result<std::string> FixedVariables::rewritten(const Version &version, Bases bases,
                                               HandleRange handles) const {
   std::unordered_map<std::string_view, u64> addresses;
-  for (const DeclaredVariable &v : version.module.variables)
-    if (is_placed(v)) addresses[v.name] = address(places_.find(v.name)->second, bases);
+  for (const ptx::Variable *v : version.module.variables())
+    if (is_placed(*v)) addresses[v->name] = address(places_.find(v->name)->second, bases);
   return with_addresses(version.text(), version.module, addresses, constants_, handles);
 }
 

@@ -81,7 +81,7 @@ class FixedVariables {
   };
   struct Definition {
     const Unit *unit;
-    const DeclaredVariable *variable;
+    const ptx::Variable *variable;
   };
 
   Result<> read(const fatbin::Image &image);
@@ -90,7 +90,7 @@ class FixedVariables {
   void leave_what_has_other_addresses();
   void choose_offsets();
   void append(bool managed);
-  bool is_placed(const DeclaredVariable &v) const;
+  bool is_placed(const ptx::Variable &v) const;
   bool is_changed(const Unit &unit) const;
   bool has_ptx_for(const fatbin::Entry &cubin, const Unit &unit) const;
   Result<Bytes> rewritten(const Unit &unit, Bases bases, HandleRange handles) const;

@@ -29,28 +29,26 @@
 
 namespace ckpt::remote::cuda {
 
-using fatbin::Token;
+using ptx::Token;
 
 bool takes_handle(std::string_view opcode) {
   constexpr std::array<std::string_view, 8> kAll = {"tex",  "tld4",  "txq", "suld",
                                                     "sust", "sured", "suq", "istypep"};
+  if (std::string_view("tsi").find(opcode[0]) == opcode.npos) return false;  // most end here
   return std::ranges::find(kAll, opcode.substr(0, opcode.find('.'))) != kAll.end();
 }
 
 bool HandleUse::is_operand(const Token &t) {
-  bool word = t.kind == Token::Word;
   switch (state_) {
     case State::Begin:
-      if (word && t.text[0] == '@') {
-        guard_ = t.text.substr(1);
-        state_ = guard_.empty() ? State::Guard : State::Begin;
-      } else {
-        state_ = word && takes_handle(t.text) ? State::Brackets : State::Other;
-      }
+      if (t.is('@'))
+        state_ = State::Guard;
+      else
+        state_ = t.is_word() && takes_handle(t.text) ? State::Brackets : State::Other;
       return false;
-    case State::Guard:  // behind a '@' of its own
+    case State::Guard:
       guard_ += t.text;
-      if (word) state_ = State::Begin;
+      if (t.is_word()) state_ = State::Begin;
       return false;
     case State::Brackets:
       if (t.is('[')) state_ = State::Operand;
@@ -63,7 +61,8 @@ bool HandleUse::is_operand(const Token &t) {
 
 // A name has no dots (PTX ISA, section 4.4, "Identifiers").
 bool HandleUse::is_elsewhere(const Token &t) const {
-  return state_ != State::Brackets && t.text.find('.') != t.text.npos && takes_handle(t.text);
+  return state_ != State::Brackets && t.is_word() && takes_handle(t.text) &&
+         t.text.find('.') != t.text.npos;
 }
 
 std::string look_up(HandleRange range, std::string_view handle, std::string_view guard,

@@ -8,7 +8,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
-#include "fatbin/ptx_lexer.h"
+#include "ptx/lexer.h"
 
 namespace ckpt::remote::cuda {
 
@@ -25,9 +25,9 @@ bool takes_handle(std::string_view opcode);
 class HandleUse {
  public:
   // True: the token is the operand with the handle.
-  bool is_operand(const fatbin::Token &t);
+  bool is_operand(const ptx::Token &t);
   // Behind is_operand(): the token is such an instruction, but does not begin one.
-  bool is_elsewhere(const fatbin::Token &t) const;
+  bool is_elsewhere(const ptx::Token &t) const;
   // The predicate in front of the instruction, as "%p1" or "!%p1"; "" if there is none.
   const std::string &guard() const { return guard_; }
   // The instruction takes a handle, and all its tokens had none: istypep has it elsewhere.

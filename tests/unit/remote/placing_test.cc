@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <cstring>
-
 #include "remote/cuda/placing/fixed_text.h"
 #include "remote/cuda/placing/fixed_variables.h"
-#include "remote/cuda/placing/initial_value.h"
 #include "tests/unit/fatbin/support.h"
+#include "tests/unit/ptx/declarations.h"
 
 using namespace ckpt;
 using namespace ckpt::remote::cuda;
@@ -19,19 +17,10 @@ const std::string kHeader = ".version 8.3\n.target sm_80\n.address_size 64\n";
 constexpr u64 kBase = 0x7f0000000000;
 constexpr HandleRange kHandles{0x7e0000000000, 64u << 20};
 
-Bytes value_of(const std::string &declaration, const AddressOf &address_of = {}) {
-  std::string text = kHeader + declaration;
-  ModuleText m = must(read_module(text));
-  REQUIRE(m.variables.size() == 1);
-  return must(initial_value(m.variables[0], address_of));
-}
-
-template <class T>
-T as(const Bytes &bytes) {
-  T value{};
-  REQUIRE(bytes.size() == sizeof value);
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
+std::string hexadecimal(ByteView bytes) {
+  std::string out;
+  for (std::byte b : bytes) out += fmt::format("{:02x}", static_cast<unsigned>(b));
+  return out;
 }
 
 // The text with all its variables at kBase and behind.
@@ -53,61 +42,31 @@ std::string why_not(const std::string &text) {
 
 }  // namespace
 
-TEST_CASE("declarations of variables are read with their sizes") {
-  std::string text = kHeader +
-                     ".visible .global .align 4 .u32 one;\n"
-                     ".global .align 16 .b8 two[3][5];\n"
-                     ".const .f64 three = 0d3FF0000000000000;\n"
-                     ".extern .global .u64 four[];\n"
-                     ".weak .global .align 8 .v2 .f32 five[4];\n"
-                     ".global .align 1 .b8 six[] = {1, 2, 3};\n"
-                     ".visible .global .attribute(.managed) .u32 seven;\n"
-                     ".global .texref eight;\n"
-                     ".func (.param .b32 r) f(.param .b64 p) { .reg .b64 %rd<2>; ret; }\n";
-  ModuleText m = must(read_module(text));
-  REQUIRE(m.variables.size() == 8);
-  CHECK(m.variables[0].bytes == 4);
-  CHECK(!m.variables[0].hidden);
-  CHECK(m.variables[1].bytes == 15);
-  CHECK(m.variables[1].alignment == 16);
-  CHECK(m.variables[1].hidden);
-  CHECK(m.variables[2].constant);
-  CHECK(m.variables[2].alignment == 8);
-  CHECK(m.variables[3].imported);
-  CHECK(m.variables[4].bytes == 32);
-  CHECK(m.variables[5].bytes == 3);
-  CHECK(m.variables[6].managed);
-  CHECK(m.variables[7].reference);
-  CHECK(m.bodies.size() == 1);
-  CHECK(m.taken_function.empty());
+TEST_CASE("declarations mean what ptx/ says") {
+  for (const ptx::test::DeclaredBytes &d : ptx::test::kDeclarations) {
+    CAPTURE(d.text);
+    std::string text = ptx::test::module_with(d.text);
+    fatbin::Image image = must(fatbin::Image::in_memory(text.c_str()));
+    Result<FixedVariables> variables = FixedVariables::find(image);
+    REQUIRE(variables.has_value() == (d.bytes != 0));
+    if (!variables) continue;
+    FixedVariables::Place x = variables->places().at("x"), y = variables->places().at("y");
+    CHECK(x.bytes == d.bytes);
+    CHECK(x.offset % d.align == 0);
+    FixedCode code = must(variables->at(ptx::test::kAddress - y.offset, {}));
+    for (const auto &[offset, bytes] : code.initial)
+      if (offset == x.offset) CHECK(hexadecimal(bytes) == d.initial);
+    CHECK(!contains(std::string(ckpt::text(code.parts[0])), " x"));
+  }
 }
 
-TEST_CASE("initial values are bytes in the order of the device") {
-  CHECK(as<u32>(value_of(".global .u32 x = 0x11223344;")) == 0x11223344);
-  CHECK(as<i32>(value_of(".global .s32 x = -2;")) == -2);
-  CHECK(as<u8>(value_of(".global .b8 x = 017;")) == 15);
-  CHECK(as<float>(value_of(".global .f32 x = 0f3FC00000;")) == 1.5f);
-  CHECK(as<double>(value_of(".global .f64 x = 0dBFF8000000000000;")) == -1.5);
-  CHECK(value_of(".global .b8 x[4] = {1, 255, 2U};") ==
-        Bytes{std::byte{1}, std::byte{255}, std::byte{2}});
-  CHECK(value_of(".global .u32 x[100];").empty());
-  AddressOf y = [](std::string_view name) {
-    return name == "y" ? std::optional(kBase) : std::nullopt;
-  };
-  CHECK(as<u64>(value_of(".global .u64 x = y;", y)) == kBase);
-  CHECK(as<u64>(value_of(".global .u64 x = generic(y)+8;", y)) == kBase + 8);
-  CHECK(as<u64>(value_of(".global .b64 x = {generic(y+16)};", y)) == kBase + 16);
-  // The bytes of an address, as the compiler writes them in a structure.
-  CHECK(as<u64>(value_of(".global .b8 x[8] = {0xFF(generic(y)), 0xFF00(generic(y)), "
-                         "0xFF0000(generic(y)), 0xFF000000(generic(y)), 0xFF00000000(generic(y)), "
-                         "0xFF0000000000(generic(y)), 0xFF000000000000(generic(y)), "
-                         "0xFF00000000000000(generic(y))};",
-                         y)) == kBase);
-  for (const char *wrong : {"1.5", "{1, 2", "(1", "{{1}, {2}}", "f(", "1 2", "0x", "generic"}) {
-    std::string text = kHeader + ".global .u32 x[4] = " + wrong + ";";
-    ModuleText m = must(read_module(text));
-    CHECK(!initial_value(m.variables.at(0), y));
-  }
+TEST_CASE("of a declaration with several variables, those stay that are not placed") {
+  std::string out = placed(kHeader +
+                           ".func f() { ret; }\n"
+                           ".visible .global .align 8 .u64 a[2] = {1, 2}, b = f, c, d[1] = {f};\n"
+                           ".global .u32 e, g;\n");
+  CHECK(contains(out, ".visible .global .align 8 .u64 b = f, d[1] = {f};\n"));
+  CHECK(!contains(out, ".u32"));
 }
 
 TEST_CASE("a declaration without an end is an error") {
@@ -177,7 +136,7 @@ TEST_CASE("a constant that stays keeps all constants where they are") {
 }
 
 TEST_CASE("what is not understood is an error") {
-  CHECK(contains(why_not(kHeader + ".global .u32 a, b;\n"), "several"));
+  CHECK(contains(why_not(kHeader + ".global .u32 x<4>;\n"), "rows of variables"));
   CHECK(contains(why_not(kHeader + ".global .u32 x;\n.visible .entry k() { .reg .b32 x; ret; }\n"),
                  "another x"));
   CHECK(contains(why_not(kHeader + ".global .u32 x;\n.section .debug_info { .b64 x }\n"),

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "tests/unit/ptx/declarations.h"
+
 using namespace ckpt;
 using namespace ckpt::slicing;
 
@@ -54,6 +56,26 @@ TEST_CASE("a kernel without parameters, with and without parentheses, gets its f
   CHECK(has(r.ptx, ".entry b" + list + " {"));
   CHECK(has(r.ptx, ".entry c" + list + " .maxntid 32 {"));
   CHECK(kernel(r, "b").slice_offset == 0);
+}
+
+TEST_CASE("declarations mean what ptx/ says") {
+  for (const ptx::test::DeclaredBytes &d : ptx::test::kDeclarations) {
+    CAPTURE(d.text);
+    Result<Rewritten> r =
+        rewrite(ptx::test::module_with(std::string(d.text) + "\n.entry k() { ret; }"));
+    REQUIRE(r);
+    // Also one that cannot be read stays.
+    CHECK(has(r->ptx, d.text));
+  }
+  for (const ptx::test::DeclaredParameters &d : ptx::test::kParameters) {
+    CAPTURE(d.text);
+    Result<Rewritten> r =
+        rewrite(ptx::test::module_with(".entry k(" + std::string(d.text) + ") { ret; }"));
+    REQUIRE(r.has_value() == (d.end != 0));
+    if (!r) continue;
+    CHECK(r->kernels.at(0).slice_offset == (d.end + 3) / 4 * 4);
+    CHECK(r->kernels.at(0).parameters == d.offsets.size());
+  }
 }
 
 TEST_CASE("comments and strings are no code") {

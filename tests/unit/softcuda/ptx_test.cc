@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "softcuda/ptx/module.h"
+#include "softcuda/ptx/loaded_module.h"
 #include "softcuda/vm/kernel.h"
+#include "tests/unit/ptx/declarations.h"
 
-using namespace ckpt;
-using namespace ckpt::softcuda;
-
+namespace ckpt::softcuda {
 namespace {
 
 const std::string kHead = ".version 8.0\n.target sm_75\n.address_size 64\n";
 
 std::string error_of(const std::string &text) {
-  Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(text);
+  Result<std::unique_ptr<ptx::LoadedModule>> m = ptx::parse_module(text);
   return m ? "" : m.error().what;
 }
 
 // The error of linking the kernel `k`, or "".
 std::string kernel_error(const std::string &text) {
-  Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(kHead + text);
+  Result<std::unique_ptr<ptx::LoadedModule>> m = ptx::parse_module(kHead + text);
   if (!m) return m.error().what;
-  std::vector<std::unique_ptr<ptx::Module>> modules;
+  std::vector<std::unique_ptr<ptx::LoadedModule>> modules;
   modules.push_back(std::move(*m));
   Result<std::unique_ptr<vm::Image>> image = vm::Image::link(std::move(modules));
   REQUIRE(image);
@@ -32,38 +31,40 @@ std::string kernel_error(const std::string &text) {
 
 }  // namespace
 
-TEST_CASE("the declarations of a module are parsed") {
-  Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(
-      kHead +
-      "/* a comment\n of two lines */ .visible .global .align 8 .b8 table[3][4]; // another\n"
-      ".const .f32 half = 0f3F000000;\n"
-      ".global .u64 link[2] = {0, generic(table)+4};\n"
-      ".extern .shared .align 16 .b8 dynamic[];\n"
-      ".visible .entry k(.param .u64 .ptr .global .align 4 a, .param .align 4 .b8 b[12])\n"
-      ".maxntid 64, 2, 1\n{ .reg .b32 %r<3>; // }\n { ret; } }\n"
-      ".func (.param .b32 r) f(.param .b32 x);\n");
-  REQUIRE_MESSAGE(m, m.error().what);
-  const ptx::Module &module = **m;
-  CHECK(module.target == "sm_75");
-  REQUIRE(module.variables.size() == 4);
-  CHECK(module.variables[0].bytes == 12);
-  CHECK(module.variables[0].align == 8);
-  CHECK(module.variables[1].initial[0].bits == 0x3f000000);
-  CHECK(module.variables[2].initial[1].symbol == "table");
-  CHECK(module.variables[2].initial[1].bits == 4);
-  CHECK(module.variables[3].external);
-  REQUIRE(module.functions.size() == 2);
-  CHECK(module.functions[0].entry);
-  CHECK(module.functions[0].max_threads == 128);
-  CHECK(module.functions[0].params[1].bytes == 12);
-  CHECK_FALSE(module.functions[1].defined);
+TEST_CASE("declarations mean what ptx/ says") {
+  for (const ptx::test::DeclaredBytes &d : ptx::test::kDeclarations) {
+    CAPTURE(d.text);
+    Result<std::unique_ptr<ptx::LoadedModule>> m =
+        ptx::parse_module(ptx::test::module_with(d.text));
+    REQUIRE(m.has_value() == (d.bytes != 0));
+    if (!m) continue;
+    std::vector<std::unique_ptr<ptx::LoadedModule>> modules;
+    modules.push_back(std::move(*m));
+    Result<std::unique_ptr<vm::Image>> image = vm::Image::link(std::move(modules));
+    REQUIRE(image);
+    const vm::Symbol &x = *(*image)->find("x");
+    CHECK(x.variable->bytes == d.bytes);
+    CHECK(x.offset % d.align == 0);
+    (*image)->place(ptx::test::kAddress, 0);
+    Result<std::vector<std::byte>> contents = (*image)->initial(x.variable->managed);
+    REQUIRE(contents);
+    for (size_t i = 0; i < d.bytes; ++i)
+      CHECK((*contents)[x.offset + i] == ptx::test::byte_of(d.initial, i));
+  }
+  for (const ptx::test::DeclaredParameters &d : ptx::test::kParameters) {
+    CAPTURE(d.text);
+    Result<std::unique_ptr<ptx::LoadedModule>> m =
+        ptx::parse_module(ptx::test::module_with(".entry k(" + std::string(d.text) + ") { ret; }"));
+    REQUIRE(m.has_value() == (d.end != 0));
+    if (m) CHECK(vm::parameter_bytes((*m)->functions.at(0)) == d.end);
+  }
 }
 
 TEST_CASE("invalid PTX is refused, and the error names the line") {
   CHECK(error_of("").find(".target") != std::string::npos);
   CHECK(error_of("\x7f"
                  "ELF")
-            .find("line 1") != std::string::npos);
+            .find("not PTX") != std::string::npos);
   CHECK(error_of(kHead + "\n.visible .entry k( { ret; }").find("line 5") != std::string::npos);
   CHECK(error_of(kHead + ".visible .entry k() { ret;").find("missing") != std::string::npos);
   CHECK(error_of(kHead + ".global .b8 x[99999999999999999999];") != "");
@@ -130,3 +131,5 @@ TEST_CASE("braces are scopes for registers and labels") {
                      "  { L: mov.u32 %r1, 2; bra L; }\n"
                      "}\n") == "");
 }
+
+}  // namespace ckpt::softcuda

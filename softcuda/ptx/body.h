@@ -1,40 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A parsed PTX module: its variables and functions. The bodies of functions remain text until
-// parse_body(), so a function that is never used costs nothing and cannot cause an error.
+// The instructions of a function. They remain text until parse_body(), so a function that is never
+// used costs nothing and cannot cause an error.
 #pragma once
 
-#include <memory>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
-#include "softcuda/ptx/types.h"
+#include "ptx/module.h"
 
 namespace ckpt::softcuda::ptx {
 
-// One element of an initialiser: a number, or the address of a symbol.
-struct Initial {
-  u64 bits = 0;
-  bool is_double_literal = false;  // 0d…: `bits` is an f64
-  bool is_float_literal = false;   // 0f…: `bits` is an f32
-  std::string_view symbol;         // if not empty, the value is its address plus `bits`
-  u64 mask = 0;                    // if not 0, only these bits of the address, shifted down
-};
-
-struct Variable {
-  std::string_view name;
-  Space space = Space::Global;
-  Type type = Type::B8;
-  u32 align = 1;
-  u64 bytes = 0;  // 0: `extern .shared x[]`, the dynamic shared memory
-  bool external = false;
-  bool managed = false;
-  std::vector<Initial> initial;
-  u32 line = 0;
-};
+// What the one reader of modules knows, beside the statements that this device runs.
+using namespace ckpt::ptx;
 
 enum class OperandKind : u8 {
   Register,  // `index`
@@ -102,30 +81,7 @@ struct Body {
   const Variable *variable(std::string_view name, u32 scope) const;
 };
 
-struct Function {
-  std::string_view name;
-  bool entry = false;
-  bool defined = false;
-  std::vector<Variable> params;
-  std::vector<Variable> results;
-  std::string_view body;  // from after "{" to "}", inclusive
-  u32 body_line = 0;
-  u32 max_threads = 0;  // the product of .maxntid; 0: not given
-  u32 required_threads[3] = {0, 0, 0};
-  u32 cluster[3] = {0, 0, 0};  // .reqnctapercluster
-};
-
-struct Module {
-  std::string text;  // all string_views point into it
-  std::string_view version;
-  std::string_view target;  // "sm_75"
-  std::vector<Variable> variables;
-  std::vector<Function> functions;
-  std::vector<std::pair<std::string_view, std::string_view>> aliases;  // new name, old name
-};
-
-// Both report errors with the line. The text ends at its first NUL.
-Result<std::unique_ptr<Module>> parse_module(std::string text);
+// Errors name the line.
 Result<Body> parse_body(const Function &function);
 
 }  // namespace ckpt::softcuda::ptx

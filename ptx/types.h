@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The types and state spaces of PTX (PTX ISA 9.0, "State Spaces, Types, and Variables").
+// The types and state spaces of PTX (PTX ISA 9.0, sections 5.1 to 5.3).
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 #include "common/base/bytes.h"
 
-namespace ckpt::softcuda::ptx {
+namespace ckpt::ptx {
 
 enum class Type : u8 {
   None,
@@ -34,7 +34,9 @@ enum class Type : u8 {
   F64,
   U16x2,
   S16x2,
-  Opaque,  // .texref, .samplerref, .surfref
+  Texture,  // .texref
+  Sampler,  // .samplerref
+  Surface,  // .surfref
 };
 
 enum class Space : u8 { Generic, Register, Global, Shared, Local, Param, Const };
@@ -48,5 +50,11 @@ std::optional<Space> space_named(std::string_view word);
 size_t size_of(Type type);
 bool is_signed(Type type);
 bool is_float(Type type);
+// Of bits without a meaning: .b8 to .b128.
+bool is_untyped(Type type);
+// A texture, surface or sampler.
+bool is_reference(Type type);
+// Whether variables may have it: some types are for instructions alone.
+bool is_fundamental(Type type);
 
-}  // namespace ckpt::softcuda::ptx
+}  // namespace ckpt::ptx

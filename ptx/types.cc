@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "softcuda/ptx/types.h"
+#include "ptx/types.h"
 
 #include <array>
 
-namespace ckpt::softcuda::ptx {
+namespace ckpt::ptx {
 namespace {
 
 struct TypeName {
@@ -13,19 +13,19 @@ struct TypeName {
 };
 
 constexpr std::array kTypes{
-    TypeName{"pred", Type::Pred, 0},     TypeName{"b8", Type::B8, 1},
-    TypeName{"b16", Type::B16, 2},       TypeName{"b32", Type::B32, 4},
-    TypeName{"b64", Type::B64, 8},       TypeName{"b128", Type::B128, 16},
-    TypeName{"u8", Type::U8, 1},         TypeName{"u16", Type::U16, 2},
-    TypeName{"u32", Type::U32, 4},       TypeName{"u64", Type::U64, 8},
-    TypeName{"s8", Type::S8, 1},         TypeName{"s16", Type::S16, 2},
-    TypeName{"s32", Type::S32, 4},       TypeName{"s64", Type::S64, 8},
-    TypeName{"f16", Type::F16, 2},       TypeName{"f16x2", Type::F16x2, 4},
-    TypeName{"bf16", Type::BF16, 2},     TypeName{"bf16x2", Type::BF16x2, 4},
-    TypeName{"f32", Type::F32, 4},       TypeName{"f64", Type::F64, 8},
-    TypeName{"u16x2", Type::U16x2, 4},   TypeName{"s16x2", Type::S16x2, 4},
-    TypeName{"texref", Type::Opaque, 8}, TypeName{"samplerref", Type::Opaque, 8},
-    TypeName{"surfref", Type::Opaque, 8}};
+    TypeName{"pred", Type::Pred, 0},      TypeName{"b8", Type::B8, 1},
+    TypeName{"b16", Type::B16, 2},        TypeName{"b32", Type::B32, 4},
+    TypeName{"b64", Type::B64, 8},        TypeName{"b128", Type::B128, 16},
+    TypeName{"u8", Type::U8, 1},          TypeName{"u16", Type::U16, 2},
+    TypeName{"u32", Type::U32, 4},        TypeName{"u64", Type::U64, 8},
+    TypeName{"s8", Type::S8, 1},          TypeName{"s16", Type::S16, 2},
+    TypeName{"s32", Type::S32, 4},        TypeName{"s64", Type::S64, 8},
+    TypeName{"f16", Type::F16, 2},        TypeName{"f16x2", Type::F16x2, 4},
+    TypeName{"bf16", Type::BF16, 2},      TypeName{"bf16x2", Type::BF16x2, 4},
+    TypeName{"f32", Type::F32, 4},        TypeName{"f64", Type::F64, 8},
+    TypeName{"u16x2", Type::U16x2, 4},    TypeName{"s16x2", Type::S16x2, 4},
+    TypeName{"texref", Type::Texture, 8}, TypeName{"samplerref", Type::Sampler, 8},
+    TypeName{"surfref", Type::Surface, 8}};
 
 struct SpaceName {
   std::string_view name;
@@ -69,4 +69,13 @@ bool is_signed(Type type) {
 
 bool is_float(Type type) { return type >= Type::F16 && type <= Type::F64; }
 
-}  // namespace ckpt::softcuda::ptx
+bool is_untyped(Type type) { return type >= Type::B8 && type <= Type::B128; }
+
+bool is_reference(Type type) { return type >= Type::Texture; }
+
+bool is_fundamental(Type type) {
+  return type != Type::None && type != Type::BF16 && type != Type::BF16x2 && type != Type::U16x2 &&
+         type != Type::S16x2;
+}
+
+}  // namespace ckpt::ptx
