@@ -19,6 +19,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/base/private_criu.h"
 #include "common/base/shortage.h"
 #include "common/ipc/listener.h"
 #include "common/ipc/unix_socket.h"
@@ -32,9 +33,15 @@ namespace {
 
 constexpr int kUsage = 125;
 
+// Where the system's own is new enough, there is no other. A user's PATH does not choose.
+std::string default_criu() {
+  std::string own = private_criu();
+  return own.empty() ? "/usr/sbin/criu" : own;
+}
+
 struct Options {
   std::string socket;  // "": systemd's
-  std::string criu = "/opt/ckpt/criu/bin/criu";
+  std::string criu = default_criu();
   std::string folder = "/run/ckpt-helper";
   size_t per_user = 256, total = 1024;
 };
@@ -49,7 +56,8 @@ Options:
   --version       print the version and exit
   --socket=PATH   listen here (default: the socket that systemd passes)
   --criu=PATH     CRIU, which only root can change
-                  (default: /opt/ckpt/criu/bin/criu)
+                  (default: /opt/ckpt/criu/bin/criu, that of the package
+                  ckpt-criu, or /usr/sbin/criu)
   --folder=PATH   for what lives as long as a request (default: /run/ckpt-helper)
   --per-user=N    requests and restored programs of one user at a time
                   (default: 256)

@@ -8,19 +8,19 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "common/base/private_criu.h"
 #include "tools/proc/command.h"
 
 namespace ckpt::tools {
 namespace {
 
-constexpr const char *kInstalledCriu = "/opt/ckpt/criu/bin/criu";
 constexpr int kMinMajor = 4, kMinMinor = 2;
 constexpr size_t kQuotedLines = 3;
 
 std::string candidate() {
   if (const char *path = std::getenv("CKPT_CRIU"); path && *path) return path;
-  if (::access(kInstalledCriu, X_OK) == 0) return kInstalledCriu;
-  return "criu";
+  std::string own = private_criu();
+  return own.empty() ? "criu" : own;
 }
 
 // "Version: 4.2.1"

@@ -47,7 +47,7 @@ struct Criu {
   std::string version;  // "4.2.1"
 };
 
-// Looks at $CKPT_CRIU, /opt/ckpt/criu/bin/criu and PATH, in this order. Version 4.2 is the first
+// Looks at $CKPT_CRIU, private_criu() and PATH, in this order. Version 4.2 is the first
 // one that dumps TCP and UDP sockets on kernel 6.18 (checkpoint-restore/criu commit 4b7398595).
 Result<Criu> find_criu();
 
