@@ -12,6 +12,7 @@
 #include "tests/fuzz/scratch.h"
 #include "tools/job/crew.h"
 #include "tools/job/member_link.h"
+#include "tools/job/opening.h"
 #include "tools/job/tcp.h"
 
 namespace {
@@ -45,15 +46,28 @@ void say(UniqueFd socket, Channel::Side side, ByteView input) {
   }
 }
 
+// A connection on which the input has come, and nothing more will.
+std::pair<UniqueFd, UniqueFd> connection_with(ByteView input) {
+  auto ends = socket_pair();
+  if (!ends) std::abort();
+  (void)!::send(ends->second.get(), input.data(), std::min<size_t>(input.size(), 32 << 10),
+                MSG_NOSIGNAL);
+  ::shutdown(ends->second.get(), SHUT_WR);
+  return std::move(*ends);
+}
+
 void as_stranger(ByteView input) {
   for (auto side : {Channel::Side::Coordinator, Channel::Side::Member}) {
-    auto ends = socket_pair();
-    if (!ends) std::abort();
-    (void)!::send(ends->second.get(), input.data(), std::min<size_t>(input.size(), 32 << 10),
-                  MSG_NOSIGNAL);
-    ::shutdown(ends->second.get(), SHUT_WR);
-    Result<Channel> c = Channel::open(std::move(ends->first), folder().key(), side);
+    auto ends = connection_with(input);
+    Result<Channel> c = Channel::open(std::move(ends.first), folder().key(), side);
     if (c) (void)c->receive(Channel::Clock::now() + std::chrono::seconds(1));
+  }
+  auto ends = connection_with(input);
+  Result<Opening> opening = Opening::begin(std::move(ends.first));
+  while (opening) {
+    Result<bool> has_key = opening->receive(folder().key());
+    if (!has_key) return;
+    if (*has_key) std::abort();
   }
 }
 
@@ -77,12 +91,16 @@ void as_member(ByteView input) {
   member.join();
 }
 
+Result<MemberLink> accept(UniqueFd socket) {
+  CKPT_TRY(Channel c, Channel::open(std::move(socket), folder().key(), Channel::Side::Member));
+  return MemberLink::accept(std::move(c), kMember, Task::Dump);
+}
+
 void as_coordinator(ByteView input) {
   auto ends = socket_pair();
   if (!ends) std::abort();
   std::thread coordinator([&] { say(std::move(ends->second), Channel::Side::Coordinator, input); });
-  Result<MemberLink> link =
-      MemberLink::accept(std::move(ends->first), folder(), kMember, Task::Dump);
+  Result<MemberLink> link = accept(std::move(ends->first));
   if (link && link->meet({.stage = Stage::Ready}, Patience()))
     (void)link->meet({.stage = Stage::Locked}, Patience());
   link = fail("");  // hangs up

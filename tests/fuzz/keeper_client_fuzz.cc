@@ -68,19 +68,28 @@ void keep(u64 direct_bytes) {
   if (store->fetch_from_keeper()) (void)store->read(0, bytes);
 }
 
+// Moved to once: what it replaces is never freed, because other threads may read it.
+const std::string &session() {
+  static const std::string kPath = [] {
+    std::string path = scratch_folder() + "/session.sock";
+    move_to_session(path);
+    return path;
+  }();
+  return kPath;
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(const uint8_t *data,
                                                                              size_t size) {
   log::set_level(log::Level::Off);
   ::signal(SIGPIPE, SIG_IGN);
-  static const std::string path = scratch_folder() + "/session.sock";
   if (size == 0) return 0;
+  const std::string &path = session();
   // A new one for each input, so that no connection of an earlier one waits to be accepted.
   ::unlink(path.c_str());
   Result<UniqueFd> listener = listen_unix(path);
   if (!listener) std::abort();
-  move_to_session(path);
   std::thread keeper([&] { FakeKeeper(listener->get(), view(data + 1, size - 1)).run(); });
   keep(data[0] & 1 ? kBytes : 0);
   ::shutdown(listener->get(), SHUT_RDWR);
