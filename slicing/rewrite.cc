@@ -41,6 +41,7 @@
 #include <unordered_map>
 
 #include "common/base/rounded_up.h"
+#include "ptx/lexer.h"
 #include "ptx/module.h"
 #include "slicing/reach.h"
 
