@@ -44,7 +44,9 @@ def test_a_child_that_is_killed_after_criu_has_saved_it_makes_the_dump_fail(ckpt
     job.wait_lines(3)
     process = tool(ckpt, "ckpt-dump", job.pid, "-o", "one", hold="record")
     assert held(process)
-    kill([p for p in tree_of(job.program()) if commands_of([p]) == ["sleep 1000 "]])
+    [child] = [p for p in tree_of(job.program()) if commands_of([p]) == ["sleep 1000 "]]
+    kill([child])
+    wait_for(lambda: state(child) in ("Z", None), "the child's end")
     code, error = continued(process)
     assert code == 1 and "was killed while it was recorded" in error and "keeps running" in error, error
     assert not (ckpt.folder / "one").exists()
