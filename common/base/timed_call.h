@@ -27,7 +27,8 @@ template <class T>
 class TimedCall {
  public:
   // The call owns all that it uses, because it may go on when this object has ended. Then `if_late`
-  // gets its result, on the call's thread. An error: no thread can be started, and nothing is called.
+  // gets its result, on the call's thread. An error: no thread can be started, and nothing is
+  // called.
   static Result<TimedCall> begin(std::function<T()> call, std::function<void(T &)> if_late = {}) {
     auto state = std::make_shared<State>();
     state->call = std::move(call);

@@ -15,7 +15,8 @@ using Clock = std::chrono::steady_clock;
 TEST_CASE("a call that returns in time has its result, and leaves no thread") {
   std::atomic<bool> late{false};
   {
-    Result<TimedCall<int>> call = TimedCall<int>::begin([] { return 7; }, [&](int &) { late = true; });
+    Result<TimedCall<int>> call =
+        TimedCall<int>::begin([] { return 7; }, [&](int &) { late = true; });
     REQUIRE(call);
     int *result = call->wait_until(Clock::now() + std::chrono::hours(1));
     REQUIRE(result);

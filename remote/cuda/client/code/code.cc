@@ -12,9 +12,9 @@
 #include "remote/cuda/client/code/handle_table.h"
 #include "remote/cuda/client/code/launches.h"
 #include "remote/cuda/client/code/placed_code.h"
+#include "remote/cuda/client/code/unplaced_code.h"
 #include "remote/cuda/client/memory/memory.h"
 #include "remote/cuda/client/objects/client.h"
-#include "remote/cuda/client/code/unplaced_code.h"
 #include "remote/cuda/jit_options.h"
 
 namespace ckpt::remote::cuda {
