@@ -2,13 +2,16 @@
 """The table of process features for the programs of an ordinary user, dumped and restored by ckpt-helper: as for root's
 programs, but for the rows of "Programs of users" in docs/PROCESSES.md."""
 import os
+import pathlib
 import re
+import shutil
+import tempfile
 
 import pytest
 
 import process_features as table
 from rootless import UID, as_user, helper, needs_helper, user  # noqa: F401 (the last two are fixtures)
-from test_processes import PAGE, documented, features_built  # noqa: F401 (the last one is a fixture)
+from test_processes import PAGE, documented
 
 pytestmark = needs_helper
 
@@ -26,6 +29,16 @@ def of_users():
         ids = [f.id for f in table.features() if f.text == row[2] and headings.get(row[1]) == f.family]
         found.update(dict.fromkeys(ids, row[3]))
     return found
+
+
+@pytest.fixture(scope="session")
+def programs():
+    """Not in pytest's folder, which every other session of pytest closes to users again."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="features-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    table.build(folder)
+    yield folder
+    shutil.rmtree(folder)
 
 
 class OfUser:
@@ -65,12 +78,12 @@ def test_the_rows_of_users_differ_from_those_of_root():
 
 @pytest.mark.parametrize("feature", [
     pytest.param(f, id=f.id, marks=[] if f.id in SAMPLE else [pytest.mark.full]) for f in table.features()])
-def test_feature_of_a_user(feature, helper, features_built):  # noqa: F811
+def test_feature_of_a_user(feature, helper, programs):  # noqa: F811
     expected = of_users().get(feature.id, documented()[feature.id][1]).split(":")[0]
     if expected == "not here":
         pytest.skip("the machine of the measurement lacked it")
-    native = table.outcome(Native, feature, features_built)
+    native = table.outcome(Native, feature, programs)
     if native.kind != "works":
         pytest.skip(f"a user does not have it: {native.why}")
-    outcome = table.outcome(by_helper(helper.socket), feature, features_built)
+    outcome = table.outcome(by_helper(helper.socket), feature, programs)
     assert outcome.kind == expected, outcome.why
