@@ -121,7 +121,8 @@ class Step:
         if self.what == "restore":
             self.ckpt.dump(self.job.pid, "image")
             assert self.job.wait() == 85
-            self.job = self.ckpt.restore("image", env=points)
+            # ContentsLoadable is sent only where contents were decompressed ahead, on idle cores.
+            self.job = self.ckpt.restore("image", env={"CKPT_TEST_AHEAD": "2", **points})
             return self.job.process
         self.program = self.job.program()
         name, *arguments = self.command()
