@@ -2,6 +2,7 @@
 #include "tools/proc/timers.h"
 
 #include <doctest/doctest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
