@@ -12,10 +12,10 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <ranges>
 
 #include "common/base/as_user.h"
 #include "common/base/io.h"
+#include "common/base/reversed.h"
 #include "tools/proc/file_writers.h"
 
 namespace ckpt::tools {
@@ -170,7 +170,7 @@ void check_memory_files(const ImageManifest &m, Reasons &reasons) {
 }
 
 RestoredMemoryFiles::~RestoredMemoryFiles() {
-  for (const auto &[path, owner] : std::views::reverse(made_))
+  for (const auto &[path, owner] : reversed(made_))
     if (AsUser as(owner); as.active()) ::remove(path.c_str());
 }
 

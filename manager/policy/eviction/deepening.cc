@@ -2,7 +2,8 @@
 #include "manager/policy/eviction/deepening.h"
 
 #include <algorithm>
-#include <ranges>
+
+#include "common/base/reversed.h"
 
 namespace ckpt::manager {
 
@@ -66,7 +67,7 @@ void Deepening::deepen_own(const Program &waiting, GpuIndex g) {
 // The program that came last is the last to resume, too.
 void Deepening::deepen(GpuIndex g, u64 bytes, const Program *but_not) {
   GpuAccount &account = state_.account(g);
-  for (const auto &p : state_.programs | std::views::reverse) {
+  for (const auto &p : reversed(state_.programs)) {
     if (account.available() + account.freeing >= bytes) return;
     auto *e = std::get_if<Evicted>(&p->state);
     if (e == nullptr || p.get() == but_not || e->stay.gpu != g) continue;
