@@ -29,7 +29,7 @@ std::string refused(const std::string &path) {
 
 TEST_CASE("files of databases are recognised by their first bytes") {
   Folder folder;
-  for (auto [format, begin] : std::initializer_list<std::pair<const char *, std::string>>{
+  for (const auto &example : std::initializer_list<std::pair<const char *, std::string>>{
            {"SQLite", "SQLite format 3\0"s},
            {"SQLite", "\x37\x7f\x06\x83"},
            {"LMDB", std::string(16, '\0') + "\xde\xc0\xef\xbe"},
@@ -39,9 +39,10 @@ TEST_CASE("files of databases are recognised by their first bytes") {
            {"HDF5", "\x89HDF\r\n\x1a\n"},
            {"NetCDF", "CDF\x02"},
            {"DuckDB", std::string(8, '\0') + "DUCK"}}) {
+    std::string format = example.first;
     CAPTURE(format);
-    std::string path = folder.write("file", begin + "more");
-    CHECK(refused(path).find(std::string("(") + format + ")") != std::string::npos);
+    std::string path = folder.write("file", example.second + "more");
+    CHECK(refused(path).find("(" + format + ")") != std::string::npos);
     CHECK(refused(folder.write("file-wal", "x")).find(format) != std::string::npos);
   }
 }
