@@ -105,8 +105,6 @@ def test_what_the_user_may_not_open_again_is_refused_by_name(user, helper, place
 
 # CRIU's dump fails without root's rights, and its message names nothing.
 NAMED = {
-    "inotify": ('import ctypes; fd = ctypes.CDLL(None).inotify_init(); assert ctypes.CDLL(None).inotify_add_watch(fd, b"{mine}", 256) > 0',
-                'os.fstat(fd)', "an inotify descriptor with watches"),
     "another name": ('fd = os.open("{mine}/f", os.O_CREAT | os.O_RDWR, 0o600); os.link("{mine}/f", "{mine}/g"); os.unlink("{mine}/f")',
                      WRITE, "the unlinked file {mine}/f (deleted), which has another name"),
     "unreadable and unlinked": ('fd = os.open("{mine}/f", os.O_CREAT | os.O_WRONLY, 0o200); os.unlink("{mine}/f")', WRITE,
@@ -121,6 +119,20 @@ def test_what_criu_cannot_find_without_root_is_named(user, helper, place, case):
     error = refused(user.tool("ckpt-dump", job.pid, "-o", "a.img"))
     assert said.format(mine=place.mine) in error and "with the rights of its user" in error and "keeps running" in error, error
     goes_on(count)
+
+
+def test_watches_are_refused_before_the_program_is_touched(user, helper, place):
+    """When CRIU fails, calls that wait return EINTR, and `tail -f` ends."""
+    log = place.mine / "log"
+    log.write_text("begin\n")
+    job = user.run("tail", "-n", "+1", "-f", log)
+    job.wait_text("begin")
+    error = refused(user.tool("ckpt-dump", job.pid, "-o", "a.img"))
+    assert "an inotify descriptor with watches" in error and "was not touched" in error, error
+    with log.open("a") as more:
+        more.write("more\n")
+    job.wait_text("more")
+    job.kill()
 
 
 # Root opens the file, becomes the user then, and starts ckpt-run.

@@ -11,55 +11,52 @@
 namespace ckpt::tools {
 namespace {
 
-// CRIU opens what is watched by its inode (open_by_handle_at(2)), which needs CAP_DAC_READ_SEARCH.
-std::string watches(pid_t pid, const Descriptor &d) {
-  bool is_inotify = d.target == "anon_inode:inotify" || d.target == "inotify";
-  if (!is_inotify || inotify_targets(pid, d.fd).empty()) return {};
-  return "an inotify descriptor with watches, which CRIU finds with the rights of root only";
-}
+constexpr const char *kRemedy =
+    "close it first, or let root's ckpt-run start the program (setpriv)";
 
-// CRIU links the file by its descriptor (linkat(2), AT_EMPTY_PATH), which needs the same.
-std::string has_other_name(pid_t pid, const Descriptor &d) {
+// CRIU links the file by its descriptor (linkat(2), AT_EMPTY_PATH), which needs
+// CAP_DAC_READ_SEARCH.
+bool has_other_name(pid_t pid, const Descriptor &d) {
   struct stat st {};
-  if (d.kind != Descriptor::Kind::File || !d.deleted ||
-      ::stat(fmt::format("/proc/{}/fd/{}", pid, d.fd).c_str(), &st) != 0 || st.st_nlink == 0)
-    return {};
-  return fmt::format(
-      "the unlinked file {}, which has another name, and CRIU finds it with the rights of root "
-      "only",
-      d.target);
+  return d.kind == Descriptor::Kind::File && d.deleted &&
+         ::stat(fmt::format("/proc/{}/fd/{}", pid, d.fd).c_str(), &st) == 0 && st.st_nlink > 0;
 }
 
-struct Cause {
-  const char *of_criu;  // in its message
-  std::string (*what)(pid_t pid, const Descriptor &d);
-};
-constexpr Cause kCauses[] = {{"Can't dump that handle", watches},
-                             {"trim failed", has_other_name},
-                             {"Can't link remap", has_other_name}};
-
-void add_causes(const Cause &cause, const Target &target, Reasons &reasons) {
+void add_files_with_other_name(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes)
     for (const Descriptor &d : descriptors_of(p.pid))
-      if (std::string what = cause.what(p.pid, d); !what.empty())
+      if (has_other_name(p.pid, d))
         reasons.push_back(
-            fmt::format("{}: descriptor {} is {}: close it first, or let root's ckpt-run start the "
-                        "program (setpriv)",
-                        name_of(p), d.fd, what));
-}
-
-// PTRACE_O_SUSPEND_SECCOMP needs CAP_SYS_ADMIN.
-void add_filters(const Target &target, Reasons &reasons) {
-  constexpr u64 kFilter = 2;
-  for (const Process &p : target.processes)
-    if (status_field(p.pid, "Seccomp") == kFilter)
-      reasons.push_back(fmt::format(
-          "{} has a system call filter (seccomp), which CRIU suspends with the rights of "
-          "root only: let root's ckpt-run start the program (setpriv)",
-          name_of(p)));
+            fmt::format("{}: descriptor {} is the unlinked file {}, which has another name, and "
+                        "CRIU finds it with the rights of root only: {}",
+                        name_of(p), d.fd, d.target, kRemedy));
 }
 
 }  // namespace
+
+// CRIU opens what is watched by its inode (open_by_handle_at(2)), which needs CAP_DAC_READ_SEARCH.
+void check_watches_of_user(const Target &target, const CriuRights &rights, Closables &closables) {
+  if (!rights.unprivileged()) return;
+  for (const Process &p : target.processes)
+    for (const Descriptor &d : descriptors_of(p.pid))
+      if (d.target.ends_with("inotify") && !inotify_targets(p.pid, d.fd).empty())
+        closables.push_back({p.pid, fmt::format("{}: descriptor {} is an inotify descriptor with "
+                                                "watches, which CRIU finds with the rights of root "
+                                                "only: {}",
+                                                name_of(p), d.fd, kRemedy)});
+}
+
+// PTRACE_O_SUSPEND_SECCOMP needs CAP_SYS_ADMIN.
+void check_filters_of_user(const Target &target, const CriuRights &rights, Reasons &reasons) {
+  constexpr u64 kFilter = 2;
+  if (!rights.unprivileged()) return;
+  for (const Process &p : target.processes)
+    if (status_field(p.pid, "Seccomp") == kFilter)
+      reasons.push_back(fmt::format(
+          "{} has a system call filter (seccomp), which CRIU suspends with the rights of root "
+          "only: let root's ckpt-run start the program (setpriv)",
+          name_of(p)));
+}
 
 Reasons causes_for_user(const Error &of_criu, const Target &target, const CriuRights &rights) {
   Reasons reasons;
@@ -69,10 +66,11 @@ Reasons causes_for_user(const Error &of_criu, const Target &target, const CriuRi
   check_open_rights(
       {.manifest = none, .criu = files, .prefix = target.files, .user = rights.for_files()},
       reasons);
-  if (of_criu.what.find("suspending seccomp failed") != std::string::npos)
-    add_filters(target, reasons);
-  for (const Cause &cause : kCauses)
-    if (of_criu.what.find(cause.of_criu) != std::string::npos) add_causes(cause, target, reasons);
+  for (const char *of_link : {"trim failed", "Can't link remap"})
+    if (of_criu.what.find(of_link) != std::string::npos) {
+      add_files_with_other_name(target, reasons);
+      break;
+    }
   return reasons;
 }
 

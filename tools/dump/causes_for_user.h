@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why CRIU could not dump a user's program, where it has not the rights that it has for one of
+// What CRIU cannot dump of a user's program, where it has not the rights that it has for one of
 // root's. CRIU's own message names no file.
+//
+// What can be seen beforehand is refused before the program is touched: when CRIU fails, it
+// continues the program itself, and calls that waited return EINTR, which ends `tail -f`.
 #pragma once
 
 #include "tools/criu/rights.h"
@@ -10,7 +13,11 @@
 
 namespace ckpt::tools {
 
-// None: it has failed for another reason. The program runs again.
+// Descriptors, which callbacks of the program may close.
+void check_watches_of_user(const Target &target, const CriuRights &rights, Closables &closables);
+void check_filters_of_user(const Target &target, const CriuRights &rights, Reasons &reasons);
+
+// Why CRIU has failed. None: it has failed for another reason. The program runs again.
 Reasons causes_for_user(const Error &of_criu, const Target &target, const CriuRights &rights);
 
 }  // namespace ckpt::tools

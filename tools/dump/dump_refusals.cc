@@ -44,6 +44,7 @@ Reasons Dump::refusals() {
   check_thread_state(target_, reasons);
   check_scheduling(target_, reasons);
   check_timers(target_, reasons);
+  check_filters_of_user(target_, rights_, reasons);
   return reasons;
 }
 
@@ -82,6 +83,7 @@ Closables Dump::find_closables() const {
   check_unix_sockets(target_, all);
   check_socket_kinds(target_, all);
   check_watched(target_, all);
+  check_watches_of_user(target_, rights_, all);
   BoundSockets::of(target_).check(all);
   check_nvml(target_, all);
   check_fabrics(target_, all);
