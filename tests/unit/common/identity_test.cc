@@ -157,12 +157,13 @@ TEST_CASE("a main thread that has ended does not count, its threads do" *
     ::syscall(SYS_exit, 0);
   }
   char said;
-  REQUIRE(::read(ends[0], &said, 1) == 1);
+  CHECK(::read(ends[0], &said, 1) == 1);
   Result<std::vector<ThreadIdentity>> threads = identities_of(child);
+  ::kill(child, SIGKILL);  // before a check that ends the test
   REQUIRE(threads);
-  REQUIRE(threads->size() == 1);
-  CHECK(threads->front().gids[0] == 12345);
-  ::kill(child, SIGKILL);
+  // A sanitizer may have a thread of its own there.
+  CHECK(std::ranges::find(*threads, child, &ThreadIdentity::thread) == threads->end());
+  CHECK(std::ranges::any_of(*threads, [](const auto &t) { return t.gids[0] == 12345; }));
   siginfo_t info;
   ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
   CHECK(identities_of(child).value().empty());
