@@ -144,7 +144,7 @@ enum class Type : u16 {
   // Contents without slots, for a tool that has them in a file in memory when the load begins.
   ContentsLoadable = 88,  // {u64 bytes} + the file, which cannot shrink: after Attach, before Load:
                           // ContentsIn may take the place of slots; answered by Ok {str the
-                          // participant whose regions may be loaded so}. Older agents refuse it,
+                          // participant that loads its regions so}. Older agents refuse it,
                           // and so does an agent if no participant of it can, or there is no room
   ContentsIn = 89,  // {u32 region, u64 offset, u64 bytes, u64 at, u64 ready}: in a Load, instead of
                     // SlotFull: they are in that file at `at`, and in one of its pieces

@@ -65,7 +65,7 @@ class AgentClient {
   // earlier version.
   bool loads_zeros();
   // Before begin_load(): contents may be sent as ContentsIn from this file of `bytes` bytes.
-  // Returns the name of the participant whose regions may be; empty: none. Empty also if the agent
+  // Returns the name of the participant that loads its regions so; empty: none does, or the agent
   // is of an earlier version.
   std::string loads_from(int file, u64 bytes);
   // Before quiesce(): at most `bytes` bytes of host memory are taken for contents already. False:
