@@ -37,16 +37,20 @@ bool counts(const json &event, const FitOptions &o) {
 SizedFit fit_sized(const std::vector<const json *> &events, const char *extra) {
   SizedFit fit;
   std::vector<SizedSample> samples;
+  // What was measured long ago says little.
+  constexpr size_t kNewest = 2000;
   for (const json *e : events) {
     double megabytes = *number(*e, "bytes") / kBytesPerMegabyte, seconds = *number(*e, "seconds");
     double stored = number(*e, "stored_bytes").value_or(0) / kBytesPerMegabyte;
     double other = std::min(number(*e, extra).value_or(0), seconds);
-    samples.push_back({megabytes, stored, seconds - other});
-    fit.all.push_back({json_string(*e, "program"), megabytes, stored,
+    double load = number(*e, "load").value_or(1);
+    samples.push_back({megabytes, stored, seconds - other, load});
+    fit.all.push_back({json_string(*e, "program"), megabytes, stored, load,
                        number(*e, "compile_seconds").value_or(0), other, seconds});
   }
-  fit.cost = fit_relative(samples);
-  for (PredictedCost &p : fit.all) p.predicted += fit.cost.at(p.megabytes, p.stored_megabytes);
+  fit.bound = bound_cost(std::span(samples).last(std::min(samples.size(), kNewest)));
+  for (PredictedCost &p : fit.all)
+    p.predicted += fit.bound.median.at(p.megabytes, p.stored_megabytes, p.load);
   return fit;
 }
 
@@ -63,7 +67,7 @@ std::string storage_of(const json &event) {
 }
 
 CostModel HistoryFit::worst_case() const {
-  return {schedule::worst_case(dump.cost), schedule::worst_case(restore.cost)};
+  return {dump.bound.worst_case(), restore.bound.worst_case()};
 }
 
 std::vector<double> SizedFit::errors() const {
@@ -94,10 +98,13 @@ HistoryFit fit_history(const std::vector<json> &events, const FitOptions &o) {
   fit.restore = fit_sized(restore_events, "compile_seconds");
   fit.dumps = dumps.size();
   fit.restores = restores.size();
-  for (const CheckpointSample &s : dumps)
-    fit.mean_wait += s.waited / static_cast<double>(dumps.size());
-  for (const RestoreSample &s : restores)
-    fit.mean_compile += s.compiled / static_cast<double>(restores.size());
+  std::vector<double> waits, compiles, sizes;
+  for (const CheckpointSample &s : dumps) waits.push_back(s.waited);
+  for (const CheckpointSample &s : dumps) sizes.push_back(s.megabytes);
+  for (const RestoreSample &s : restores) compiles.push_back(s.compiled);
+  fit.wait = seldom_exceeded(std::move(waits));
+  fit.compile = seldom_exceeded(std::move(compiles));
+  fit.megabytes = seldom_exceeded(std::move(sizes));
   for (const CheckpointSample &s : dumps)
     fit.dump_errors.push_back(
         relative_error(fit.model.checkpoint_seconds(s.megabytes, s.waited), s.seconds));

@@ -10,35 +10,36 @@
 
 #include <nlohmann/json.hpp>
 
+#include "schedule/cost/cost_bound.h"
 #include "schedule/cost/cost_model.h"
-#include "schedule/cost/relative_fit.h"
 
 namespace ckpt::tools {
 
 // A dump or a restore, and what the model says of it.
 struct PredictedCost {
   std::string program;
-  double megabytes = 0, stored_megabytes = 0;
+  double megabytes = 0, stored_megabytes = 0, load = 1;
   double compiled = 0;  // of a restore: the seconds in which kernels were compiled
   double predicted = 0, measured = 0;
 };
 struct SizedFit {
-  schedule::SizedCost cost;
+  schedule::CostBound bound;
   std::vector<PredictedCost> all;
   std::vector<double> errors() const;
 };
 
 struct HistoryFit {
   schedule::CostModel model;
-  // Fits to the stored bytes, too. The wait of a dump, and K, are used as measured.
+  // Fits to the stored bytes and the load, too. The wait of a dump, and K, are used as measured.
   SizedFit dump, restore;
   size_t dumps = 0, restores = 0;
   // (predicted - measured) / measured of each (KS-4).
   std::vector<double> dump_errors, restore_errors;
-  // Means over all events: the wait of a dump, and K of a restore.
-  double mean_wait = 0, mean_compile = 0;
+  // What few events exceed (schedule::seldom_exceeded): the wait of a dump, K of a restore, and
+  // the data of a program.
+  double wait = 0, compile = 0, megabytes = 0;
 
-  // See schedule::worst_case(). Without waits and K.
+  // See schedule::CostBound. Without waits and K.
   schedule::CostModel worst_case() const;
 };
 

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -30,6 +31,13 @@ constexpr size_t kMaxLine = 16 << 10;
 std::string variable(const char *name) {
   const char *value = std::getenv(name);
   return value ? value : "";
+}
+
+// The processes that want to run for each core, over the last minute (getloadavg(3)).
+double load_of_node() {
+  double minute = 0;
+  long cores = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN));
+  return ::getloadavg(&minute, 1) == 1 ? minute / static_cast<double>(cores) : 0;
 }
 
 std::string host_name() {
@@ -108,6 +116,7 @@ void append_history(const std::string &path, json event) {
   event["time"] = ::time(nullptr);
   event["host"] = host_name();
   event["uid"] = ::geteuid();
+  event["load"] = load_of_node();
   if (auto image = event.find("image"); image != event.end() && image->is_string())
     if (std::string storage = storage_of(*image); !storage.empty()) event["storage"] = storage;
   if (std::string job = variable("SLURM_JOB_ID"); !job.empty()) event["job"] = job;

@@ -12,6 +12,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/result.h"
+
 namespace ckpt::tools {
 
 // How often the batch job's program was started before (tools/session/series.h); set by the keeper.
@@ -21,9 +23,9 @@ constexpr const char *kRestartCount = "CKPT_RESTART_COUNT";
 // $XDG_STATE_HOME/ckpt/history.jsonl (~/.local/state/ckpt/history.jsonl). "": there is none.
 std::string history_file();
 
-// Adds the time, the host, the user and the batch job to `event`, and appends it. One write, so
-// that events of several tools do not mix. A file of kMaxBytes becomes FILE.1, which replaces the
-// one before.
+// Adds the time, the host, its load, the user and the batch job to `event`, and appends it. One
+// write, so that events of several tools do not mix. A file of kMaxBytes becomes FILE.1, which
+// replaces the one before.
 void append_history(const std::string &path, nlohmann::json event);
 
 // The events of FILE.1 and FILE, oldest first. A line that is not a JSON object is left out: it may

@@ -95,14 +95,37 @@ struct Kind {
 };
 
 std::string fit_text(const Kind &kind, const char *what, const SizedFit &fit) {
-  const SizedCost &c = fit.cost;
+  const schedule::CostBound &b = fit.bound;
+  const SizedCost &c = b.median;
   std::vector<double> errors = fit.errors();
-  std::string text = fmt::format("{:<9} {:<9} {:<11} {:>5} {:>11.6f} {:>11.6f} {:>9.4f}",
-                                 printable(kind.devices), printable(kind.storage), what,
-                                 errors.size(), c.per_megabyte, c.per_stored_megabyte, c.base);
+  std::string text =
+      fmt::format("{:<9} {:<9} {:<11} {:>5} {:>11.6f} {:>11.6f} {:>9.4f} {:>5.1f}",
+                  printable(kind.devices), printable(kind.storage), what, errors.size(),
+                  c.per_megabyte, c.per_stored_megabyte, c.base, c.of_load);
   for (double limit : kLimits)
     text += fmt::format(" {:>7.0f} %", 100 * schedule::share_within(errors, limit));
-  return text + "\n";
+  return text + fmt::format(" {:>7.2f}{}\n", b.factor, b.has_enough() ? "" : " (few)");
+}
+
+double largest_of(const SizedFit &fit) {
+  double largest = 0;
+  for (const PredictedCost &p : fit.all) largest = std::max(largest, p.megabytes);
+  return largest;
+}
+
+double most_seconds(const HistoryFit &fit) {
+  return fit.worst_case().checkpoint_seconds(largest_of(fit.dump), fit.wait);
+}
+
+// By which a site chooses the time between the signal and the end of a job.
+std::string longest_text(const Kind &kind, const HistoryFit &fit) {
+  if (fit.dumps == 0) return "";
+  return fmt::format(
+      "{}, {}: a checkpoint of {:.0f} MB, the largest so far, takes at most {:.1f} s ({}).\n",
+      printable(kind.devices), printable(kind.storage), largest_of(fit.dump), most_seconds(fit),
+      fit.dump.bound.has_enough()
+          ? fmt::format("{:.0f} % of them", 100 * schedule::kCoverage)
+          : fmt::format("{} checkpoints are too few to be sure", fit.dumps));
 }
 
 json line_json(const schedule::Line &line, const std::vector<double> &errors) {
@@ -118,13 +141,21 @@ json sized_json(const SizedFit &fit) {
     all.push_back({{"program", p.program},
                    {"mb", p.megabytes},
                    {"stored_mb", p.stored_megabytes},
+                   {"load", p.load},
                    {"compile_seconds", p.compiled},
                    {"predicted", p.predicted},
                    {"measured", p.measured}});
+  const SizedCost &c = fit.bound.median;
   return {{"samples", fit.all.size()},
-          {"seconds_per_mb", fit.cost.per_megabyte},
-          {"seconds_per_stored_mb", fit.cost.per_stored_megabyte},
-          {"seconds", fit.cost.base},
+          {"seconds_per_mb", c.per_megabyte},
+          {"seconds_per_stored_mb", c.per_stored_megabyte},
+          {"seconds", c.base},
+          {"of_load", c.of_load},
+          {"bound",
+           {{"factor", fit.bound.factor},
+            {"coverage", schedule::kCoverage},
+            {"enough", fit.bound.has_enough()},
+            {"spread", fit.bound.spread}}},
           {"errors", fit.errors()},
           {"events", std::move(all)}};
 }
@@ -159,6 +190,8 @@ void print_fit_json(const std::vector<json> &events) {
   for (const auto &[kind, fit] : fits_by_kind(events))
     kinds.push_back({{"devices", kind.devices},
                      {"storage", kind.storage},
+                     {"largest_mb", largest_of(fit.dump)},
+                     {"most_checkpoint_seconds", most_seconds(fit)},
                      {"checkpoint", sized_json(fit.dump)},
                      {"restore", sized_json(fit.restore)}});
   print_text(json_text({{"checkpoint", line_json(all.model.checkpoint, all.dump_errors)},
@@ -170,13 +203,15 @@ void print_fit_json(const std::vector<json> &events) {
 }
 
 // Costs over the sizes, with the shares of the events that they predict with an error of at most
-// 0.33, 0.5 and 1 of what was measured.
+// 0.33, 0.5 and 1 of what was measured, and the factor that few events exceed.
 void print_fit(const std::vector<json> &events) {
   print(
-      "DEVICES   STORAGE   WHAT            N        S/MB S/STORED MB   SECONDS    <= 0.33    <= "
-      "0.5      <= 1\n");
-  for (const auto &[kind, fit] : fits_by_kind(events))
+      "DEVICES   STORAGE   WHAT            N        S/MB S/STORED MB   SECONDS  LOAD    <= 0.33"
+      "    <= 0.5      <= 1   BOUND\n");
+  std::map<Kind, HistoryFit> fits = fits_by_kind(events);
+  for (const auto &[kind, fit] : fits)
     print_text(fit_text(kind, "checkpoint", fit.dump) + fit_text(kind, "restore", fit.restore));
+  for (const auto &[kind, fit] : fits) print_text(longest_text(kind, fit));
   for (const auto &[program, seconds] : compile_seconds(fit_history(events, {})))
     print("{:.3f} s to compile the kernels of {}\n", seconds, printable(program));
 }

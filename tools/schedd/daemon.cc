@@ -89,6 +89,7 @@ std::optional<ClassIndex> Daemon::class_of(const QueueNode &node) const {
 }
 
 void Daemon::fit_costs(const std::vector<QueueNode> &nodes) {
+  constexpr double kExample = 1000;  // MB
   if (!costs_.empty()) return;
   std::vector<std::set<std::string>> names(options_.classes.size());
   for (const QueueNode &n : nodes)
@@ -97,11 +98,11 @@ void Daemon::fit_costs(const std::vector<QueueNode> &nodes) {
     costs_.push_back(move_costs(history_, options_.storage, names[c]));
     const MoveCosts &costs = costs_.back();
     log::info(
-        "class {}: to move {:.0f} MB takes {:.1f} s and {:.1f} s, by {} checkpoints and {} "
-        "restores of the history",
-        options_.classes[c].name, options_.default_megabytes,
-        costs.model.checkpoint_seconds(options_.default_megabytes),
-        costs.model.restore_seconds(options_.default_megabytes), costs.checkpoints, costs.restores);
+        "class {}: to move {:.0f} MB takes at most {:.1f} s and {:.1f} s, by {} checkpoints and {} "
+        "restores of the history{}",
+        options_.classes[c].name, kExample, costs.model.checkpoint_seconds(kExample),
+        costs.model.restore_seconds(kExample), costs.checkpoints, costs.restores,
+        costs.few ? "; these are few, and the costs may be too low" : "");
   }
   usual_ = move_costs(history_, options_.storage, {});
   history_ = {};
@@ -168,7 +169,8 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode
   j.id = s.job.id;
   j.job.submit = ticks(s.job.submitted);
   j.job.nodes = s.job.nodes;
-  j.job.megabytes = static_cast<float>(s.tag.megabytes.value_or(options_.default_megabytes));
+  j.job.megabytes =
+      static_cast<float>(s.tag.megabytes.value_or(options_.megabytes.value_or(usual_.megabytes)));
   j.job.compile_seconds = static_cast<float>(s.tag.compile.value_or(usual_.compile));
   j.job.wait_seconds = static_cast<float>(s.tag.wait.value_or(usual_.wait));
   double seconds =

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "schedule/steer/steer.h"
@@ -22,7 +23,7 @@ struct SchedOptions {
   schedule::SteerOptions steer;
   i64 grace = 120;                  // seconds
   i64 settle = 10;                  // seconds
-  double default_megabytes = 1000;  // of an image, where nothing else is known
+  std::optional<double> megabytes;  // of the image of a job without a size in its tag
   bool dry_run = false;             // nothing is changed, and the records are not written
 };
 

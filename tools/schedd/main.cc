@@ -21,7 +21,8 @@ using namespace schedule;
 struct Options {
   std::string classes, policy = "WMCT", history, storage, share, state;
   unsigned interval = 2, grace = 120, settle = 10, requeue_delay = 121;
-  double megabytes = 1000, waste_weight = 0.05;
+  double waste_weight = 0.05;
+  std::optional<double> megabytes;
   bool once = false, dry_run = false, release = false;
 };
 
@@ -73,7 +74,7 @@ Result<SchedOptions> options_of(const Options &o) {
   s.steer.requeue_delay = o.requeue_delay * kTicksPerSecond;
   s.grace = o.grace;
   s.settle = o.settle;
-  s.default_megabytes = o.megabytes;
+  s.megabytes = o.megabytes;
   s.dry_run = o.dry_run;
   if (o.interval * 2 > o.grace)
     return fail("--grace must be at least twice --interval, or jobs start without the daemon");
@@ -139,7 +140,8 @@ int main(int argc, char **argv) {
       .default_is(usual_records_file());
   line.option("--megabytes=MB", o.megabytes,
               "the assumed image size of a job without one in its tag")
-      .range(0.0, 1e9);
+      .range(0.0, 1e9)
+      .default_is("what few programs of the history exceed; 1000");
   line.option(
       "--share=LIST", o.share,
       "jobs with figures of their memory traffic share nodes, by the contention model; LIST "

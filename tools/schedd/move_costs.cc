@@ -20,9 +20,15 @@ MoveCosts move_costs(const std::vector<nlohmann::json> &history, const std::stri
   for (const std::set<std::string> &hosts : {nodes, std::set<std::string>()}) {
     HistoryFit fit = fit_history(history, {.devices = "", .storage = storage, .hosts = hosts});
     if (fit.dumps >= kEnoughEvents && fit.restores >= kEnoughEvents)
-      return {fit.worst_case(), fit.mean_wait, fit.mean_compile, fit.dumps, fit.restores};
+      return {.model = fit.worst_case(),
+              .wait = fit.wait,
+              .compile = fit.compile,
+              .megabytes = fit.megabytes,
+              .few = !fit.dump.bound.has_enough() || !fit.restore.bound.has_enough(),
+              .checkpoints = fit.dumps,
+              .restores = fit.restores};
   }
-  return {{kAssumed, kAssumed}, 0, 0, 0, 0};
+  return {.model = {kAssumed, kAssumed}};
 }
 
 }  // namespace ckpt::tools

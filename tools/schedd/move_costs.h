@@ -15,11 +15,13 @@
 namespace ckpt::tools {
 
 struct MoveCosts {
-  // Of data that cannot be compressed (schedule::worst_case).
+  // What few moves exceed, of data that cannot be compressed (schedule::CostBound).
   schedule::CostModel model;
-  // Defaults for jobs whose tags have no wait= and compile=: the seconds that a checkpoint waits
-  // for kernels, and the seconds that a restore needs to compile them.
-  double wait = 0, compile = 0;
+  // Defaults for jobs whose tags have no wait=, compile= and mb=, which few checkpoints and
+  // restores exceed: the seconds that a checkpoint waits for kernels, the seconds that a restore
+  // needs to compile them, and the data of a program.
+  double wait = 0, compile = 0, megabytes = 1000;
+  bool few = false;                      // so few measurements that the costs may be too low
   size_t checkpoints = 0, restores = 0;  // that it is fitted to; none: it is assumed
 };
 
