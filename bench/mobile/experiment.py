@@ -17,7 +17,8 @@ def order(count, seed, scale, model=None, names=tuple(paper.PROGRAMS)):
 
 
 def one_per_gpu(build, gpus, scale, model, programs):
-    """The paper's simple scheduler: the next program starts when a GPU is free. Returns runs in order of their ends."""
+    """The paper's simple scheduler: the next program starts when a GPU is free. Returns runs in order of their ends, and
+    the energy of the GPUs in joules."""
     with Node(build, gpus, scale, model) as node:
         waiting, done = list(programs), []
         for gpu in range(min(gpus, len(waiting))):
@@ -28,11 +29,12 @@ def one_per_gpu(build, gpus, scale, model, programs):
             done.append(run)
             if waiting:
                 node.start_alone(waiting.pop(0), run.gpu)
-        return done
+        return done, node.energy.joules()
 
 
 def managed(build, gpus, scale, model, programs, options=()):
-    """All programs at once under ckptd, with these options. Returns runs in order of their ends."""
+    """All programs at once under ckptd, with these options. Returns runs in order of their ends, and the energy of the
+    GPUs in joules."""
     chosen = {option.split("=")[0] for option in options}
     scaled = [word for name, seconds in MANAGER_SECONDS.items() if name not in chosen
               for word in (name, f"{seconds * scale:.4f}")]
@@ -41,9 +43,10 @@ def managed(build, gpus, scale, model, programs, options=()):
         for program in programs:
             node.start_managed(program)
         done = [node.wait_one() for _ in programs]
+        joules = node.energy.joules()
         node.stop_manager()
         add_spans(done, node.journal())
-        return done
+        return done, joules
 
 
 # The journal has the state in which a message finds a program; these messages change it. A program that
@@ -100,7 +103,7 @@ def least(programs, gpus):
 
 
 def compare(build, gpus, scale, model, programs, options=(), with_manager=True, with_baseline=True):
-    """Runs one order of programs under both schedulers: {"simple": runs, "managed": runs}."""
+    """Runs one order of programs under both schedulers: {"simple": (runs, joules), "managed": (runs, joules)}."""
     result = {"simple": one_per_gpu(build, gpus, scale, model, programs)} if with_baseline else {}
     if with_manager:
         result["managed"] = managed(build, gpus, scale, model, programs, options)
@@ -166,5 +169,5 @@ def overhead(build, scale, model, name, rounds):
     times = [], []
     for _ in range(rounds):
         times[0].append(alone(build, scale, model, name).own)
-        times[1].append(checked(managed(build, 1, scale, model, [mix.program(name, scale)])[0]).own)
+        times[1].append(checked(managed(build, 1, scale, model, [mix.program(name, scale)])[0][0]).own)
     return [min(t) for t in times]

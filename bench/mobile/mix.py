@@ -73,7 +73,8 @@ def device_model(model, scale):
     """The contents of the file that CKPT_SOFTCUDA_MODEL names."""
     rates = {"compute": model["compute"] * WORK, "memory": model["memory"] * WORK,
              "copy": model["copy"] * MIB_PER_GB * (1 << 20) / 1e9 / scale, "launch": model["launch"] * scale,
-             "switch": model["switch"] * scale, "mapped": model["mapped"], "crowd": model["crowd"]}
+             "switch": model["switch"] * scale, "mapped": model["mapped"], "crowd": model["crowd"],
+             **{name: model[name] for name in ("idle", "active", "copying")}}
     return "".join(f"{name} {rate:.6g}\n" for name, rate in rates.items())
 
 

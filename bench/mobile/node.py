@@ -10,6 +10,7 @@ import tempfile
 import time
 
 import mix
+from energy import Energy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = mix.HERE / "programs"
@@ -75,11 +76,15 @@ class Node:
                         CKPT_SOFTCUDA_QUIET="1", CUDA_MODULE_LOADING="LAZY", CKPTD_SOCKET=str(self.work / "ckptd.sock"))
         self.children = {}  # PID: (process, run, output file)
         self.daemon = None
+        self.energy = None
 
     def __enter__(self):
+        env = {k: v for k, v in self.env.items() if k != "CKPTD_SOCKET"}
+        self.energy = Energy([self.build / "softcuda" / "softcuda-run"], env)
         return self
 
     def __exit__(self, *_):
+        self.energy.end()
         for process, _, _ in self.children.values():
             self._end(process)
         if self.daemon:
@@ -124,6 +129,8 @@ class Node:
             now = time.monotonic()
             if pid in self.children:
                 break
+            if pid == self.energy.process.pid:
+                raise Failed("energy.py ended unexpectedly")
             if self.daemon and pid == self.daemon.pid:
                 raise Failed("ckptd ended unexpectedly: " + (self.work / "ckptd.log").read_text()[-2000:])
         process, run, out = self.children.pop(pid)

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "common/base/fnv.h"
+#include "softcuda/device/stream.h"
 
 namespace ckpt::softcuda::broker {
 namespace {
@@ -31,7 +32,7 @@ std::array<u8, 16> uuid_of(const std::string &seed, u32 device) {
 }  // namespace
 
 Broker::Broker(Configuration c, UniqueFd listener, const std::string &seed)
-    : config_(c), listener_(std::move(listener)) {
+    : config_(c), listener_(std::move(listener)), started_(device_now()) {
   for (u32 i = 0; i < c.devices; ++i)
     devices_.push_back({fmt::format("ckpt software device {}", i), uuid_of(seed, i), c.bytes});
   engines_.resize(c.devices);
@@ -92,6 +93,7 @@ Result<> Broker::handle(const PeerPtr &p) {
     case Request::Share: return share(*p, *m);
     case Request::Withdraw: return withdraw(*p, r);
     case Request::Open: return open(*p, r);
+    case Request::Busy: return busy(*p, r);
   }
   return fail("message {} is unknown", m->type);
 }
@@ -166,6 +168,17 @@ Result<> Broker::reserve(Peer &p, Reader r) {
   Writer w;
   w.put(engines_[device].serve(p.pid, job));
   return reply(p, Response::Time, w);
+}
+
+Result<> Broker::busy(Peer &p, Reader r) {
+  u32 device = r.get<u32>();
+  if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
+  const Engines &e = engines_[device];
+  i64 now = device_now();
+  Writer w;
+  w.put(now - started_).put(e.kernel_time(now)).put(e.bus_time(now));
+  w.put<u8>(e.runs_kernel(now)).put<u8>(e.uses_bus(now));
+  return reply(p, Response::Busy, w);
 }
 
 Result<> Broker::identify(Peer &p) {

@@ -51,6 +51,7 @@ class Broker {
   Result<> share(Peer &p, Message &m);
   Result<> withdraw(Peer &p, Reader r);
   Result<> open(Peer &p, Reader r);
+  Result<> busy(Peer &p, Reader r);
   Result<> answered(Peer &p, Reader r);
   void deliver(Peer &server, ByteView answer);
   void disconnected(const PeerPtr &p);
@@ -64,6 +65,7 @@ class Broker {
   u64 next_identity_ = 1;
   u32 next_ticket_ = 1;
   std::vector<Engines> engines_;  // of each device
+  i64 started_;                   // device_now()
 };
 
 }  // namespace ckpt::softcuda::broker

@@ -184,6 +184,19 @@ Result<DeviceUse> Client::use(u32 device) {
   return u;
 }
 
+Result<EngineUse> Client::engines(u32 device) {
+  Writer w;
+  w.put(broker_index(device));
+  CKPT_TRY(Bytes body, call(Request::Busy, w.bytes(), Response::Busy));
+  Reader r(body);
+  EngineUse u;
+  for (i64 *time : {&u.all, &u.kernels, &u.bus}) *time = r.get<i64>();
+  u.runs_kernel = r.get<u8>() != 0;
+  u.uses_bus = r.get<u8>() != 0;
+  if (!r.done()) return fail("the answer of the software device's broker is malformed");
+  return u;
+}
+
 Result<std::vector<ProcessUse>> Client::processes(u32 device) {
   Writer w;
   w.put(broker_index(device));

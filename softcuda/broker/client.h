@@ -24,6 +24,12 @@ struct DeviceUse {
   u64 free_bytes = 0;
 };
 
+// Of a device's engines, since the broker's start; nanoseconds.
+struct EngineUse {
+  i64 all = 0, kernels = 0, bus = 0;
+  bool runs_kernel = false, uses_bus = false;
+};
+
 struct ProcessUse {
   i32 pid = 0;
   u64 bytes = 0;
@@ -46,6 +52,7 @@ class Client : public Budget {
   void give(u32 device, u64 bytes) override;
   Result<DeviceUse> use(u32 device);
   Result<std::vector<ProcessUse>> processes(u32 device);
+  Result<EngineUse> engines(u32 device);
   // Whether another process uses the devices.
   bool has_others();
   // Reserves the device's engines for a job. Returns when the job ends: CLOCK_MONOTONIC,

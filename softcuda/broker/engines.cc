@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softcuda/broker/engines.h"
 
-#include <algorithm>
-
 namespace ckpt::softcuda::broker {
 
 i64 Engines::Engine::take(i32 process, i64 ready, i64 switch_cost) {
@@ -14,6 +12,8 @@ i64 Engines::Engine::take(i32 process, i64 ready, i64 switch_cost) {
 // A kernel that waits for the bus keeps the kernel engine.
 i64 Engines::serve(i32 process, const Job &job) {
   i64 begin = job.since;
+  kernels_.served += job.kernel;
+  bus_.served += job.bus;
   if (job.kernel > 0) begin = kernels_.take(process, begin, job.switch_cost);
   i64 end = begin + job.kernel;
   if (job.bus > 0) {

@@ -5,6 +5,8 @@
 // at which the engine became free, however late its thread woke up to reserve it.
 #pragma once
 
+#include <algorithm>
+
 #include "common/base/bytes.h"
 
 namespace ckpt::softcuda::broker {
@@ -23,11 +25,19 @@ class Engines {
  public:
   // Returns the time at which the job of a process (a PID) ends.
   i64 serve(i32 process, const Job &job);
+  // For how long kernels have run until `now`, and the bus was used; nanoseconds.
+  i64 kernel_time(i64 now) const { return kernels_.busy_until(now); }
+  i64 bus_time(i64 now) const { return bus_.busy_until(now); }
+  bool runs_kernel(i64 now) const { return kernels_.free > now; }
+  bool uses_bus(i64 now) const { return bus_.free > now; }
 
  private:
   struct Engine {
     i64 free = 0;
     i32 owner = 0;
+    i64 served = 0;  // the sum of its jobs
+    // What was reserved and is still to come does not count.
+    i64 busy_until(i64 now) const { return std::max<i64>(0, served - std::max<i64>(0, free - now)); }
     // Makes `process` the owner, and returns when its job can start.
     i64 take(i32 process, i64 ready, i64 switch_cost);
   };

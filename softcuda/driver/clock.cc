@@ -4,8 +4,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "softcuda/device/stream.h"
 #include "softcuda/driver/process.h"
@@ -29,41 +27,7 @@ void spend(Context &c, broker::Job job) {
   }
 }
 
-double *field(Model &m, const std::string &name) {
-  return name == "compute"  ? &m.compute
-         : name == "memory" ? &m.memory
-         : name == "copy"   ? &m.copy
-         : name == "launch" ? &m.launch
-         : name == "switch" ? &m.switch_cost
-         : name == "mapped" ? &m.mapped
-         : name == "crowd"  ? &m.crowd
-                            : nullptr;
-}
-
 }  // namespace
-
-Result<Model> read_model(const std::string &path) {
-  std::ifstream in(path);
-  if (!in)
-    return fail_with_hint(fmt::format("cannot read the device model {}", path),
-                          "CKPT_SOFTCUDA_MODEL must name a readable file");
-  Model m;
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string name, rest;
-    double value = 0;
-    if (!(words >> name)) continue;
-    double *at = field(m, name);
-    if (at == nullptr || !(words >> value) || value < 0 || (words >> rest))
-      return fail_with_hint(
-          fmt::format("{}:{}: '{}' is invalid", path, number, line),
-          "valid lines are: compute RATE, memory RATE, copy RATE, launch SECONDS, switch "
-          "SECONDS, mapped PART, crowd PART");
-    *at = value;
-  }
-  return m;
-}
 
 i64 event_time() { return process().model ? model_time() : device_now(); }
 

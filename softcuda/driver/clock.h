@@ -6,28 +6,12 @@
 // computed in model time (device/stream.h), so late threads do not distort them.
 #pragma once
 
-#include <string>
-
 #include "common/base/bytes.h"
-#include "common/base/result.h"
+#include "softcuda/device/model.h"
 
 namespace ckpt::softcuda::driver {
 
 struct Context;
-
-// Rates are per second; a rate of 0 means that the work takes no time.
-struct Model {
-  double compute = 0;      // PTX instructions of single threads
-  double memory = 0;       // bytes between kernels and device memory
-  double copy = 0;         // bytes of memcpy
-  double launch = 0;       // seconds added to each kernel and each copy
-  double switch_cost = 0;  // seconds added to a kernel that follows one of another process
-  double mapped = 0;       // fraction of its time for which a kernel on pinned memory uses the bus
-  double crowd = 0;        // fraction added to time on the bus that follows another process
-};
-
-// Reads a file of lines such as "compute 1e9"; '#' begins a comment. The errors name the line.
-Result<Model> read_model(const std::string &path);
 
 // The time stamp of an event, in nanoseconds: model time if there is a model.
 i64 event_time();

@@ -95,14 +95,12 @@ CUresult initialise() {
   once = true;
   if (const char *sm = std::getenv("CKPT_SOFTCUDA_SM"))
     p.sm = static_cast<u32>(std::strtoul(sm, nullptr, 10));
-  if (const char *path = std::getenv("CKPT_SOFTCUDA_MODEL"); path != nullptr && *path != '\0') {
-    Result<Model> m = read_model(path);
-    if (!m) {
-      warn(m.error().text());
-      return p.initialised = CUDA_ERROR_INVALID_VALUE;
-    }
-    p.model = *m;
+  Result<std::optional<Model>> model = model_of_environment();
+  if (!model) {
+    warn(model.error().text());
+    return p.initialised = CUDA_ERROR_INVALID_VALUE;
   }
+  p.model = *model;
   pthread_atfork(nullptr, nullptr, disable_in_child);
   return p.initialised = open_devices();
 }

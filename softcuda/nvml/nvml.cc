@@ -12,6 +12,7 @@
 #include "softcuda/broker/away.h"
 #include "softcuda/broker/client.h"
 #include "softcuda/broker/device_file.h"
+#include "softcuda/device/model.h"
 #include "softcuda/nvml/nvml_abi.h"
 
 #define NVML_API extern "C" __attribute__((visibility("default")))
@@ -267,6 +268,45 @@ NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t devic
   return nvmlDeviceGetComputeRunningProcesses_v3(device, count, out);
 }
 
+namespace {
+
+// What a device with the power of the model would have consumed. `give` has the model and what the
+// device's engines have done.
+nvmlReturn_t with_power(nvmlDevice_t device,
+                        const std::function<void(const Model &, const broker::EngineUse &)> &give) {
+  WITH_DEVICE(device, index);
+  Result<std::optional<Model>> model = model_of_environment();
+  if (!model || !*model || !(*model)->has_power()) return NVML_ERROR_NOT_SUPPORTED;
+  auto use = ask<broker::EngineUse>([&](broker::Client &c) { return c.engines(index); });
+  if (!use) return NVML_ERROR_UNKNOWN;
+  give(**model, *use);
+  return NVML_SUCCESS;
+}
+
+}  // namespace
+
+// Millijoules since the driver was loaded: here since the broker's start.
+NVML_API nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device,
+                                                          unsigned long long *out) {
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  return with_power(device, [&](const Model &m, const broker::EngineUse &use) {
+    constexpr double kMillijoules = 1e-6;  // of a watt for a nanosecond
+    double sum = m.idle * static_cast<double>(use.all) +
+                 m.active * static_cast<double>(use.kernels) +
+                 m.copying * static_cast<double>(use.bus);
+    *out = static_cast<unsigned long long>(sum * kMillijoules);
+  });
+}
+
+// Milliwatts at this moment.
+NVML_API nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int *out) {
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  return with_power(device, [&](const Model &m, const broker::EngineUse &use) {
+    double watts = m.idle + (use.runs_kernel ? m.active : 0) + (use.uses_bus ? m.copying : 0);
+    *out = static_cast<unsigned>(watts * 1e3);
+  });
+}
+
 // Properties that only hardware has. Programs such as hashcat look these functions up and give up
 // on NVML if one is missing. The arguments are ignored.
 #define NOT_SUPPORTED(function) \
@@ -291,7 +331,6 @@ NOT_SUPPORTED(nvmlDeviceGetPcieThroughput)
 NOT_SUPPORTED(nvmlDeviceGetPerformanceState)
 NOT_SUPPORTED(nvmlDeviceGetPersistenceMode)
 NOT_SUPPORTED(nvmlDeviceGetPowerManagementLimit)
-NOT_SUPPORTED(nvmlDeviceGetPowerUsage)
 NOT_SUPPORTED(nvmlDeviceGetSupportedClocksThrottleReasons)
 NOT_SUPPORTED(nvmlDeviceGetTemperature)
 NOT_SUPPORTED(nvmlDeviceGetTemperatureThreshold)

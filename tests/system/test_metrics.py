@@ -190,3 +190,25 @@ def test_a_port_that_is_taken(ckpt, make):  # noqa: F811
         r = subprocess.run([ckpt.tool("ckptd"), "--metrics", str(port)], env=ckpt.env, capture_output=True, text=True,
                            timeout=30)
     assert r.returncode == 1 and f"cannot serve metrics on 127.0.0.1:{port}" in r.stderr
+
+
+def test_the_power_of_gpus_that_have_a_sensor(ckpt, make, tmp_path):  # noqa: F811
+    """The model of the software device has one; without watts there is none."""
+    model = tmp_path / "model"
+    model.write_text("idle 40\n")
+    ckpt.env["CKPT_SOFTCUDA_MODEL"] = str(model)
+    n = Node(ckpt, make, "1x256M")
+    n.port = free_port()
+    n.start("--metrics", str(n.port))
+    [watts] = [v for (name, _), v in scrape(n).items() if name == "ckpt_gpu_power_watts"]
+    assert watts == 40
+    a = n.run("a", 120, pause=["end"])  # the device's broker lives as long
+    a.wait_text("have 120")
+    [before] = [v for (name, _), v in scrape(n).items() if name == "ckpt_gpu_energy_joules_total"]
+    time.sleep(0.5)
+    [after] = [v for (name, _), v in scrape(n).items() if name == "ckpt_gpu_energy_joules_total"]
+    assert after - before >= 0.4 * 40
+    assert "1 programs, 40 W  " in subprocess.run([n.ckpt.tool("ckpt-top"), "--once"], env=n.ckpt.env, capture_output=True, text=True).stdout
+    model.write_text("launch 0\n")
+    time.sleep(0.2)
+    assert not [name for (name, _) in scrape(n) if "watts" in name or "joules" in name]

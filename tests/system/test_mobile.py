@@ -205,8 +205,8 @@ def test_interference_separates_programs_that_slow_each_other_down(made):
     for _ in range(3):  # what a kernel costs is measured, which other programs of the machine disturb
         shares = {}
         for placement in ("first-fit", "interference"):
-            runs = experiment.managed(BUILD, 1, 0.01, model, programs,
-                                      ["--placement", placement, "--progress-interval", "0.03"])
+            runs, _ = experiment.managed(BUILD, 1, 0.01, model, programs,
+                                         ["--placement", placement, "--progress-interval", "0.03"])
             assert not [r.failure for r in runs if r.failure]
             shares[placement] = time_shared(runs)
         tries.append(shares)
@@ -233,8 +233,8 @@ def test_demand_pairs_programs_that_copy_with_programs_that_compute(made):
     programs = [mix.program(name, 0.01) for name in ["bandWidth"] * 8 + ["pcie"] * 8]
     shares = {}
     for placement in ("first-fit", "demand"):
-        runs = experiment.managed(BUILD, 1, 0.01, mix.read_model(), programs,
-                                  ["--placement", placement, "--progress-interval", "0.03"])
+        runs, _ = experiment.managed(BUILD, 1, 0.01, mix.read_model(), programs,
+                                     ["--placement", placement, "--progress-interval", "0.03"])
         assert not [r.failure for r in runs if r.failure]
         shares[placement] = time_with_equals(runs)
     assert shares["demand"] < 0.5 < shares["first-fit"], shares

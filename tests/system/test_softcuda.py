@@ -305,6 +305,28 @@ def test_an_invalid_model_is_reported_with_its_line(make, soft, tmp_path):
     assert "model:1: 'speed 3' is invalid" in soft(make("clock.cu"), expect=1, CKPT_SOFTCUDA_MODEL=str(model)).stderr
 
 
+def test_nvml_reports_the_power_of_a_model(make, soft, tmp_path):
+    """Its energy is the idle power and what kernels and copies add."""
+    model = tmp_path / "model"
+    model.write_text("compute 2e5\nidle 10\nactive 90\ncopying 5\n")
+    environment = {"CKPT_SOFTCUDA_MODEL": str(model)}
+    assert "power" not in soft(make("nvml.cc")).stdout
+
+    def power():
+        line = next(line for line in soft(make("nvml.cc"), **environment).stdout.splitlines() if line.startswith("power"))
+        return int(line.split()[1]), int(line.split()[3])
+
+    milliwatts, millijoules = power()
+    assert milliwatts == 10_000 and millijoules >= 1990
+    busy = subprocess.Popen([str(RUN), str(make("clock.cu")), "8"], env=dict(soft.env, **environment), stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: power()[0] == 100_000, "a kernel")
+        assert any(power()[1] > 15_000 for _ in range(20))
+    finally:
+        busy.kill()
+        busy.wait()
+
+
 def test_nvml_reports_the_memory_of_each_process(make, soft):
     held, answer = hold(soft, make("driver.cc"), 100)
     assert answer == "held"

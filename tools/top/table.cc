@@ -57,6 +57,7 @@ std::string gpu_line(size_t index, const json &g) {
   if (flag(g, "exclusive")) line += ", exclusive";
   if (flag(g, "others")) line += ", others use it too";
   if (of_opencl(g)) line += ", OpenCL";
+  if (g.contains("watts")) line += fmt::format(", {:.0f} W", json_value(g, "watts", 0.0));
   return line + "  " + text(g, "name");
 }
 

@@ -30,11 +30,22 @@ struct Reading {
   std::optional<std::vector<Process>> processes;  // no value: the driver does not report them
 };
 
+// Of a GPU with all its programs.
+struct Power {
+  std::optional<double> joules;  // since the driver was loaded; no value: older than Volta
+  double watts = 0;
+};
+
 class Meter {
  public:
   virtual ~Meter() = default;
   virtual const std::vector<MeteredGpu> &gpus() const = 0;
   virtual Result<Reading> read(size_t gpu) = 0;
+  // No value: the device has no sensor, or it is not measured.
+  virtual std::optional<Power> power(size_t gpu) const {
+    (void)gpu;
+    return {};
+  }
 };
 
 }  // namespace ckpt::manager

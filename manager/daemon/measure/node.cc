@@ -40,6 +40,10 @@ class Node final : public Meter {
     return Reading{gpus_[gpu].total, {}};
   }
 
+  std::optional<Power> power(size_t gpu) const override {
+    return gpus_[gpu].measured ? nvml_->power(gpu) : std::nullopt;
+  }
+
  private:
   std::unique_ptr<Meter> nvml_;
   std::vector<MeteredGpu> gpus_;  // NVML's come first, in its order

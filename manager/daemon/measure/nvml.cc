@@ -38,7 +38,10 @@ struct Calls {
   Status (*uuid)(Device, char *, unsigned);
   Status (*name)(Device, char *, unsigned);
   Status (*memory)(Device, Memory *);
-  Status (*processes)(Device, unsigned *, ProcessInfo *);  // may be null
+  // These may be null.
+  Status (*processes)(Device, unsigned *, ProcessInfo *);
+  Status (*energy)(Device, unsigned long long *);  // millijoules since the driver was loaded
+  Status (*watts)(Device, unsigned *);             // milliwatts
 };
 
 template <class F>
@@ -57,6 +60,8 @@ Result<Calls> find_calls(void *library, const std::string &path) {
       find(library, "nvmlDeviceGetMemoryInfo", c.memory);
   if (!all) return fail("{} lacks required functions of NVML", path);
   find(library, "nvmlDeviceGetComputeRunningProcesses_v3", c.processes);
+  find(library, "nvmlDeviceGetTotalEnergyConsumption", c.energy);
+  find(library, "nvmlDeviceGetPowerUsage", c.watts);
   return c;
 }
 
@@ -82,6 +87,18 @@ class Nvml final : public Meter {
     CKPT_CHECK(check(calls_.memory(devices_[gpu], &m), "read the free memory of a GPU"));
     r.free = m.free;
     return r;
+  }
+
+  std::optional<Power> power(size_t gpu) const override {
+    constexpr double kMilli = 1e-3;
+    unsigned milliwatts = 0;
+    unsigned long long millijoules = 0;
+    Device d = devices_[gpu];
+    if (calls_.watts == nullptr || calls_.watts(d, &milliwatts) != kSuccess) return {};
+    Power p{.joules = {}, .watts = milliwatts * kMilli};
+    if (calls_.energy != nullptr && calls_.energy(d, &millijoules) == kSuccess)
+      p.joules = static_cast<double>(millijoules) * kMilli;
+    return p;
   }
 
  private:

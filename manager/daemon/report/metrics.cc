@@ -71,6 +71,19 @@ void put_gpus(Text &text, const Policy &policy, const Accounting &accounting, co
   for (const MeteredGpu &g : meter.gpus()) text.sample(1, {{"gpu", g.uuid}, {"name", g.name}});
 }
 
+// Devices without a sensor have no sample.
+void put_power(Text &text, const Meter &meter) {
+  std::vector<std::optional<Power>> all;
+  for (size_t g = 0; g < meter.gpus().size(); g++) all.push_back(meter.power(g));
+  text.metric("ckpt_gpu_power_watts", "gauge", "Power of the GPU, by NVML.");
+  for (size_t g = 0; g < all.size(); g++)
+    if (all[g]) text.sample(all[g]->watts, {{"gpu", meter.gpus()[g].uuid}});
+  text.metric("ckpt_gpu_energy_joules_total", "counter",
+              "Energy of the GPU since its driver was loaded, by NVML.");
+  for (size_t g = 0; g < all.size(); g++)
+    if (all[g] && all[g]->joules) text.sample(*all[g]->joules, {{"gpu", meter.gpus()[g].uuid}});
+}
+
 void put_programs(Text &text, const Policy &policy, const Accounting &accounting) {
   text.metric("ckpt_programs", "gauge", "Programs by state.");
   auto count = [&](auto holds) { return std::ranges::count_if(policy.programs(), holds); };
@@ -136,6 +149,7 @@ std::string metrics_text(const Policy &policy, const Meter &meter, const Counter
   text.metric("ckptd_build_info", "gauge", "Always 1; the version of ckptd.")
       .sample(1, {{"version", CKPT_VERSION}});
   put_gpus(text, policy, accounting, meter);
+  put_power(text, meter);
   put_programs(text, policy, accounting);
   put_events(text, counters);
   put_decisions(text, counters);

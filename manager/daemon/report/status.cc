@@ -22,9 +22,9 @@ json apis_as_json(u32 apis) {
   return names;
 }
 
-json gpu_as_json(const Gpu &gpu, const GpuAccount &account, const std::string &name) {
+json gpu_as_json(const Gpu &gpu, const GpuAccount &account, const Meter &meter, size_t index) {
   json j = {{"uuid", gpu.uuid},
-            {"name", name},
+            {"name", meter.gpus()[index].name},
             {"total_bytes", gpu.total},
             {"free_bytes", account.free},
             {"measured", gpu.measured},
@@ -34,6 +34,10 @@ json gpu_as_json(const Gpu &gpu, const GpuAccount &account, const std::string &n
             {"programs", account.programs},
             {"others", gpu.foreign},
             {"exclusive", account.exclusive != nullptr}};
+  if (std::optional<Power> power = meter.power(index)) {
+    j["watts"] = power->watts;
+    if (power->joules) j["joules"] = *power->joules;
+  }
   j["context_bytes"] = gpu.context_known ? json(gpu.context_bytes) : json();
   return j;
 }
@@ -78,7 +82,7 @@ std::string status_as_json(const Policy &policy, const Meter &meter, const Users
   Accounting accounting = policy.accounting();
   json gpus = json::array(), programs = json::array();
   for (size_t i = 0; i < accounting.gpus.size(); i++)
-    gpus.push_back(gpu_as_json(policy.gpus()[i], accounting.gpus[i], meter.gpus()[i].name));
+    gpus.push_back(gpu_as_json(policy.gpus()[i], accounting.gpus[i], meter, i));
   for (const auto &p : policy.programs()) {
     programs.push_back(program_as_json(*p, policy.gpus()));
     programs.back()["seconds"] = seconds_since(p->arrived, now);

@@ -2,6 +2,7 @@
 //
 // What a resource manager sees: prints one line for each device and each process with its memory.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -38,6 +39,16 @@ int main() {
     CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t, nvmlMemory_t *), device, &memory);
     std::printf("device %u %s %s %llu %llu %d\n", i, name, uuid, memory.total >> 20,
                 memory.used >> 20, device == same);
+    unsigned milliwatts = 0;
+    unsigned long long before = 0, after = 0;
+    auto *energy = get<nvmlReturn_t(nvmlDevice_t, unsigned long long *)>(
+        library, "nvmlDeviceGetTotalEnergyConsumption");
+    if (energy(device, &before) == NVML_SUCCESS) {  // only with a model that has power
+      CALL(nvmlDeviceGetPowerUsage, (nvmlDevice_t, unsigned *), device, &milliwatts);
+      usleep(200'000);
+      if (energy(device, &after) != NVML_SUCCESS) return 1;
+      std::printf("power %u mW, %llu mJ in 0.2 s\n", milliwatts, after - before);
+    }
     unsigned celsius = 0;  // the software device has no sensor
     if (get<nvmlReturn_t(nvmlDevice_t, int, unsigned *)>(library, "nvmlDeviceGetTemperature")(
             device, 0, &celsius) != NVML_ERROR_NOT_SUPPORTED)

@@ -5,7 +5,11 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "common/managed/messages.h"
+#include "manager/daemon/report/metrics.h"
+#include "manager/daemon/report/status.h"
 
 using namespace ckpt;
 using namespace ckpt::manager;
@@ -16,6 +20,10 @@ class Fixed final : public Meter {
  public:
   const std::vector<MeteredGpu> &gpus() const override { return gpus_; }
   Result<Reading> read(size_t gpu) override { return Reading{10 + gpu, {}}; }
+  std::optional<Power> power(size_t gpu) const override {
+    if (gpu == 1) return {};  // without a sensor
+    return Power{.joules = 1234.5, .watts = 75};
+  }
 
  private:
   std::vector<MeteredGpu> gpus_{{"GPU-AA-1", "one", 100, managed::kCuda, true},
@@ -48,6 +56,24 @@ TEST_CASE("only a device that is not measured may be capped") {
   CHECK(n->gpus()[2].total == 64);
   CHECK(n->gpus()[3].total == 30);
   CHECK_FALSE(make_node(std::make_unique<Fixed>(), {{"aa-1", "one", 100, 50}}).has_value());
+}
+
+TEST_CASE("the power of measured devices is in the metrics and in the status") {
+  auto n = node({{"bb", "another", 300, {}}});
+  CHECK(n->power(0)->watts == 75);
+  CHECK(!n->power(1));
+  CHECK(!n->power(2));
+  std::vector<Gpu> gpus;
+  for (const MeteredGpu &g : n->gpus()) gpus.push_back({.uuid = g.uuid, .total = g.total});
+  Policy policy({}, gpus);
+  std::string metrics = metrics_text(policy, *n, {});
+  CHECK(metrics.find("ckpt_gpu_power_watts{gpu=\"GPU-AA-1\"} 75\n") != metrics.npos);
+  CHECK(metrics.find("ckpt_gpu_energy_joules_total{gpu=\"GPU-AA-1\"} 1234.5\n") != metrics.npos);
+  CHECK(metrics.find("watts{gpu=\"GPU-AA-2\"}") == metrics.npos);
+  auto status = nlohmann::json::parse(status_as_json(policy, *n, {}, Time(0)));
+  CHECK(status["gpus"][0]["watts"] == 75.0);
+  CHECK(status["gpus"][0]["joules"] == 1234.5);
+  CHECK(!status["gpus"][1].contains("watts"));
 }
 
 TEST_CASE("a node without NVML has only OpenCL devices") {

@@ -64,6 +64,21 @@ TEST_CASE("a kernel on pinned memory and copies share the bus") {
   CHECK(e.serve(2, {.since = 0, .kernel = 10}) == 240);
 }
 
+TEST_CASE("for how long the engines were busy is known, without what is still to come") {
+  Engines e;
+  e.serve(1, {.since = 100, .kernel = 50});
+  e.serve(1, {.since = 100, .kernel = 50});
+  e.serve(1, {.since = 300, .bus = 20});
+  CHECK(e.kernel_time(120) == 20);
+  CHECK(e.kernel_time(1000) == 100);
+  CHECK(e.bus_time(310) == 10);
+  CHECK(e.bus_time(1000) == 20);
+  CHECK(e.runs_kernel(199));
+  CHECK(!e.runs_kernel(200));
+  CHECK(e.uses_bus(319));
+  CHECK(!e.uses_bus(320));
+}
+
 TEST_CASE("work starts when the work before it in its stream has ended in the model") {
   auto queue = std::make_shared<WorkQueue>();
   std::atomic<bool> submitted{false};
