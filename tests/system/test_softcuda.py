@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from conftest import wait_for
 from cuda_programs import BUILD, NVCC, ROOT, RUN, make, numba  # noqa: F401 (fixtures)
 from toolkit import WHY_NOT
 
