@@ -7,19 +7,18 @@ CKPT_TEST_HOLD_AT=STEP stops a tool at the beginning of a step. The test then ki
 import os
 import pathlib
 import signal
-import stat
 import subprocess
 
 import pytest
 
 from conftest import BUILD, process_exists, tree_of, wait_for
+from criu_wrapper import criu_wrapper
 from cuda_programs import make  # noqa: F401
 from manager import Node
 from test_cuda import Cuda
 from test_opencl import Programs, devices  # noqa: F401
 from toolkit import NVCC
 
-CRIU = os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
 DUMP_STEPS = ["resolve", "preflight", "begin", "prepare", "quiesce", "save", "detach", "criu", "record", "check", "write", "end"]
 RESTORE_STEPS = ["check", "session", "criu", "devices"]
 SUSPEND_STEPS = ["resolve", "preflight", "prepare", "quiesce", "suspend", "end"]
@@ -262,23 +261,6 @@ def test_eviction_and_a_killed_process(ckpt, request, api, victim):
 
 
 # ---- CRIU
-
-def criu_wrapper(ckpt, verb, body):
-    """A CKPT_CRIU that runs `body` (shell; $target is the program's PID) instead of `criu VERB`."""
-    path = ckpt.folder / "criu-wrapper"
-    path.write_text(f"""#!/bin/bash
-criu={CRIU}
-if [ "$1" != {verb} ]; then exec $criu "$@"; fi
-for a; do if [ "$last" = -t ]; then target=$a; fi; last=$a; done
-# Without a fork: on a loaded machine the moment may have passed before a grep has its turn.
-contains() {{ local text=; read -rd '' text <"$1"; [[ $text =~ $2 ]]; }} 2>/dev/null
-seized() {{ contains /proc/$target/status $'TracerPid:\t'[1-9]; }}
-infected() {{ contains /proc/$target/maps CRIUMFD; }}
-{body}
-""")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return {"CKPT_CRIU": str(path)}
-
 
 KILLED_CRIU = 'trap "" TERM; $criu "$@" & until %s || ! kill -0 $!; do :; done; kill -9 $!; wait $!'
 HUNG_CRIU = {"before": "sleep 1000",

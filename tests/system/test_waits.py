@@ -6,6 +6,7 @@ import signal
 import subprocess
 
 from conftest import wait_for
+from criu_wrapper import criu_wrapper
 
 KERNEL_CALLS = {"7", "232", "220", "202", "128"}  # poll, epoll_wait, semtimedop, futex, rt_sigtimedwait
 
@@ -58,3 +59,40 @@ def test_tail_follows_its_file_after_a_dump(ckpt):
     with open(log, "a") as f:
         f.write("second\n")
     job.wait_text("second")
+
+
+def following(ckpt):
+    """`tail -f`, beside a program with 32 MiB of memory."""
+    (ckpt.folder / "log").write_text("first\n")
+    script = f"tail -n +1 -f log & {ckpt.programs / 'counter'} 100000 7 32 >/dev/null; wait"
+    job = ckpt.run("sh", "-c", script)
+    job.wait_text("first")
+    return job
+
+
+def follows(ckpt, job):
+    with open(ckpt.folder / "log", "a") as f:
+        f.write("second\n")
+    job.wait_text("second")
+
+
+def test_waits_go_on_after_a_dump_to_a_full_disk(ckpt):
+    small = ckpt.folder / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", small], check=True)
+    try:
+        job = following(ckpt)
+        assert "No space left" in ckpt.dump_refused(job.pid, "small/one")
+        follows(ckpt, job)
+        assert not list(small.iterdir())
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)
+
+
+def test_waits_go_on_after_a_dump_that_is_cancelled_while_criu_works(ckpt):
+    job = following(ckpt)
+    env = criu_wrapper(ckpt, "dump", 'kill -TERM $PPID; sleep 0.5; exec $criu "$@"')
+    dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one"], env=env)
+    assert dump.wait() == 128 + signal.SIGTERM and "cancelled by signal 15" in dump.error_text, dump.error_text
+    follows(ckpt, job)
+    assert not ckpt.partials()

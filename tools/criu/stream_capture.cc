@@ -17,6 +17,12 @@ namespace ckpt::tools {
 namespace {
 
 constexpr const char *kCaptureSocket = "streamer-capture.sock";
+constexpr int kLookInterval = 100;  // milliseconds between two looks at what another thread says
+
+bool has_bytes(int pipe) {
+  pollfd p{pipe, POLLIN, 0};
+  return ::poll(&p, 1, kLookInterval) != 0;
+}
 
 }  // namespace
 
@@ -42,7 +48,7 @@ void StreamCapture::serve_connected(int socket) {
   {
     std::lock_guard lock(mutex_);
     open_.insert(socket);
-    if (cancelled_) ::shutdown(socket, SHUT_RDWR);
+    if (abandoned_) ::shutdown(socket, SHUT_RDWR);
   }
   note(guarded([&] { return serve(socket); }));
   std::lock_guard lock(mutex_);
@@ -58,26 +64,40 @@ Result<> StreamCapture::serve(int socket) {
     ::fcntl(pipe->get(), F_SETPIPE_SZ, streamer::kPipeBytes);
     auto held = std::make_shared<UniqueFd>(std::move(*pipe));
     CKPT_TRY(std::thread copier, start_thread([this, held, n = *name] {
-               note(guarded([&] { return copy(std::move(*held), n); }));
+               take(*held, n);
              }));
     std::lock_guard lock(mutex_);
     copiers_.push_back(std::move(copier));
   }
 }
 
-// Copies one file. After an error the pipe is closed, so that CRIU fails too.
-Result<> StreamCapture::copy(UniqueFd pipe, const std::string &name) {
+void StreamCapture::take(const UniqueFd &pipe, const std::string &name) {
+  note(guarded([&] { return copy(pipe.get(), name); }));
+  empty(pipe.get());
+}
+
+// Without copying (splice(2)): a cancelled dump of a large program should end soon.
+void StreamCapture::empty(int pipe) const {
+  UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  while (!abandoned_) {
+    if (!has_bytes(pipe)) continue;
+    ssize_t n = ::splice(pipe, nullptr, null.get(), nullptr, streamer::kPipeBytes, 0);
+    if (n == 0 || (n < 0 && errno != EINTR)) return;
+  }
+}
+
+// Copies one file, or its beginning if the rest is not wanted.
+Result<> StreamCapture::copy(int pipe, const std::string &name) {
   // The pages of a process: content-defined cuts find pages that moved since the parent image.
   auto cut = name.starts_with("pages-") ? storage::Cut::Content : storage::Cut::Fixed;
   CKPT_TRY(storage::StreamId id, image_.stream(std::string(kCriuStreams) + name, cut));
   bool kept = RecordedIdentities::wants(name);
   Bytes file;
   u64 size = 0;
-  while (!cancelled_) {
-    pollfd p{pipe.get(), POLLIN, 0};
-    if (::poll(&p, 1, 100) == 0) continue;  // checks cancelled_ again
+  while (!discarded_) {
+    if (!has_bytes(pipe)) continue;
     CKPT_TRY(std::span<std::byte> room, image_.room(id));
-    ssize_t n = ::read(pipe.get(), room.data(), room.size());
+    ssize_t n = ::read(pipe, room.data(), room.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno("cannot read {} from CRIU", name);
     if (n == 0 && kept) note_identity(name, file);
@@ -110,9 +130,9 @@ void StreamCapture::note(const Result<> &r) {
   if (!r && first_error_) first_error_ = r;
 }
 
-void StreamCapture::cancel() {
+void StreamCapture::abandon() {
   std::lock_guard lock(mutex_);
-  cancelled_ = true;
+  discarded_ = abandoned_ = true;
   for (int fd : open_) ::shutdown(fd, SHUT_RDWR);
   if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
 }
@@ -122,11 +142,11 @@ Result<> StreamCapture::finish() {
   if (server_.joinable()) server_.join();
   for (std::thread &t : copiers_) t.join();
   copiers_.clear();
-  return cancelled_ ? fail("the dump was cancelled") : first_error_;
+  return discarded_ ? fail("the dump was cancelled") : first_error_;
 }
 
 StreamCapture::~StreamCapture() {
-  cancel();
+  abandon();
   (void)finish();
 }
 

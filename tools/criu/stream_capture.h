@@ -30,14 +30,21 @@ class StreamCapture {
   Result<> finish();
   // What the files say about identities, after finish().
   const RecordedIdentities &identities() const { return identities_; }
-  // Breaks the pipes, so that CRIU fails, removes its parasite code from the program and ends.
-  void cancel();
+  // The rest of the files is not wanted: it is read and discarded, so that CRIU ends as after any
+  // dump and leaves the program stopped. A CRIU that fails continues the program itself, and calls
+  // that wait return EINTR then. The same happens after an error of the image.
+  void discard() { discarded_ = true; }
+  // Breaks the pipes, so that CRIU fails, removes its parasite code from the program and ends. For
+  // a CRIU that takes too long.
+  void abandon();
 
  private:
   void accept_and_serve();
   void serve_connected(int socket);
   Result<> serve(int socket);
-  Result<> copy(UniqueFd pipe, const std::string &name);
+  void take(const UniqueFd &pipe, const std::string &name);
+  Result<> copy(int pipe, const std::string &name);
+  void empty(int pipe) const;
   void note_fact(const std::function<void()> &f);
   void note(const Result<> &r);
   void note_identity(const std::string &name, ByteView file);
@@ -48,8 +55,8 @@ class StreamCapture {
   std::thread server_;
   std::mutex mutex_;
   std::list<std::thread> copiers_;
-  std::set<int> open_;  // sockets that cancel() shuts down
-  std::atomic<bool> cancelled_ = false;
+  std::set<int> open_;  // sockets that abandon() shuts down
+  std::atomic<bool> discarded_ = false, abandoned_ = false;
   RecordedIdentities identities_;
   Result<> first_error_;
 };

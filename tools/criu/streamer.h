@@ -28,8 +28,10 @@
 // shift, so they are cut into chunks by content (storage::Cut::Content), which lets an
 // increment find them in its parent. All other files are cut at fixed offsets.
 //
-// The tool ends a dump early by closing the pipes. CRIU then fails by itself: it removes its
-// parasite code from the processes and continues them. CRIU must never be killed before that.
+// The tool ends a dump early by discarding the rest of the files: CRIU ends as always, and leaves
+// the program stopped. If that takes too long, the tool closes the pipes. CRIU then fails by
+// itself: it removes its parasite code from the processes and continues them. CRIU must never be
+// killed before that.
 //
 // Source: criu/img-streamer.c and images/img-streamer.proto in CRIU 4.1.
 #pragma once

@@ -238,9 +238,8 @@ Result<> Dump::dump_criu_side() {
   Result<> done = dump_host_side({criu_, rights_, target_, *image_, facts_, cancel_,
                                   std::move(inherited), std::move(log), recorded_},
                                  stopped_);
-  if (!done) return cause_of(done.error());
-  links_ = keep_link_remaps(target_, read_descriptors(target_));
-  return {};
+  if (done || stopped_) links_ = keep_link_remaps(target_, read_descriptors(target_));
+  return done ? done : cause_of(done.error());
 }
 
 Result<> Dump::record_stopped_program() {

@@ -90,7 +90,7 @@ Result<int> run_criu(const HostSide &side, const std::string &folder, StreamCapt
                                 ignore_file_size_signal();
                                 keep();
                               }}));
-  CKPT_CHECK(wait_for_criu(criu, side.target, side.cancel));
+  CKPT_CHECK(wait_for_criu(criu, side.target, side.cancel, [&] { capture.abandon(); }));
   return reap_criu(criu, side.target);
 }
 
@@ -108,7 +108,7 @@ Result<int> run_criu_by_helper(const HostSide &side, const std::string &folder,
   CKPT_TRY(UniqueFd helper, connect_helper(side.rights, side.criu));
   CKPT_TRY(HelperRun run, request_run(helper.get(), request));
   if (run.streams) CKPT_CHECK(capture.start(std::move(run.streams)));
-  CKPT_CHECK(wait_for_criu(run.pid, side.target, side.cancel));
+  CKPT_CHECK(wait_for_criu(run.pid, side.target, side.cancel, [&] { capture.abandon(); }));
   helper::Event ended{};
   // Without an answer the helper was killed. CRIU may have left the program stopped.
   return read_exactly(helper.get(), &ended, sizeof ended) ? ended.value : SIGKILL;
@@ -116,7 +116,7 @@ Result<int> run_criu_by_helper(const HostSide &side, const std::string &folder,
 
 Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped) {
   StreamCapture capture(side.image, side.facts);
-  OnCancel guard(side.cancel, [&] { capture.cancel(); });
+  OnCancel guard(side.cancel, [&] { capture.discard(); });
   CKPT_TRY(int status, side.rights.by_helper() ? run_criu_by_helper(side, folder, capture)
                                                : run_criu(side, folder, capture));
   stopped = WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -127,8 +127,7 @@ Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped)
   Result<> captured = capture.finish();
   side.recorded = capture.identities();
   CKPT_CHECK(side.cancel.check());
-  // If the image cannot be written, CRIU fails too, because of a broken pipe. The error of the
-  // image is the cause.
+  // A CRIU that was abandoned fails because of a broken pipe. The error of the image is the cause.
   if (!captured) return captured;
   if (status != 0) return Failure(criu_error(folder + "/" + kLog, "dump", status));
   return {};

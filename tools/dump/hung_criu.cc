@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-constexpr auto kPatience = 5s;                         // for CRIU to fail by itself
+constexpr auto kPatience = 4s;                         // for CRIU to end or fail by itself
 constexpr auto kReleaseTimeout = 5s;                   // for the kernel to release tracees
 constexpr int kLookInterval = 100;                     // milliseconds
 constexpr auto kStopTime = 20ms;                       // until every thread of CRIU has stopped
@@ -129,16 +129,24 @@ bool tracee_has_died(const Target &target) {
 
 bool was_killed(int status) { return WIFSIGNALED(status) || WEXITSTATUS(status) > 128; }
 
-Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel) {
+Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel,
+                       const std::function<void()> &abandon) {
   UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, criu, 0)));
   if (!ended && errno == ESRCH) return {};  // it was not our child
   if (!ended) return fail_errno("cannot watch CRIU");
   std::optional<steady_clock::time_point> deadline;
-  bool killed = false;
+  bool abandoned = false, killed = false;
   for (pollfd p{ended.get(), POLLIN, 0}; ::poll(&p, 1, kLookInterval) != 1;) {
     if (!deadline && (cancel.signal() || tracee_has_died(target)))
       deadline = steady_clock::now() + kPatience;
-    if (!killed && deadline && steady_clock::now() > *deadline) killed = kill_criu(criu, target);
+    if (killed || !deadline || steady_clock::now() <= *deadline) continue;
+    if (abandoned) {
+      killed = kill_criu(criu, target);
+      continue;
+    }
+    abandon();
+    abandoned = true;
+    deadline = steady_clock::now() + kPatience;
   }
   return {};
 }

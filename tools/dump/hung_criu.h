@@ -2,9 +2,10 @@
 //
 // Ends a CRIU that hangs.
 //
-// A cancelled dump breaks CRIU's pipes. CRIU then fails, takes its parasite code out of the program
-// and releases it. This is the only clean way, so CRIU gets some seconds for it. If CRIU hangs, it
-// is killed after that, but not at any moment: while it executes system calls inside of a process,
+// A cancelled dump discards what CRIU still writes, and CRIU gets some seconds to end with the
+// program stopped. After them its pipes are broken. CRIU then fails, takes its parasite code out of
+// the program and releases it, and gets some seconds again. If CRIU hangs, it is killed after that,
+// but not at any moment: while it executes system calls inside of a process,
 // the death of CRIU kills that process (SIGTRAP). So CRIU is stopped first, the program is
 // inspected, and CRIU is killed only if all threads are in one of the following states. Otherwise
 // CRIU is continued and inspected again soon.
@@ -20,6 +21,8 @@
 
 #include <sys/types.h>
 
+#include <functional>
+
 #include "common/base/result.h"
 #include "tools/dump/cancel.h"
 #include "tools/session/target.h"
@@ -27,8 +30,10 @@
 namespace ckpt::tools {
 
 // Waits until the process `criu` has ended, the leader of a process group of its own that dumps
-// `target`. Some seconds after a signal to this tool, CRIU is killed.
-Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel);
+// `target`. Some seconds after a signal to this tool, `abandon` is called, which breaks the pipes.
+// Some seconds later, CRIU is killed.
+Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel,
+                       const std::function<void()> &abandon);
 
 // Waits for CRIU, which has ended, and returns its wait status. If it was killed, its own children
 // continue: one of the processes with which it probes the kernel sleeps forever (CRIU 4.2,

@@ -219,10 +219,9 @@ class History : Cl {
       if (!b.part) return b;
       if (buffers_.size() > 12 || std::ranges::none_of(buffers_, [](auto &x) { return !x.part; })) {
         CL(clReleaseMemObject(b.mem));
-        b = {watched(buffer(kWords * 4)), 0, false};
-        int zero = 0;
-        CL(clEnqueueFillBuffer(queues_[0], b.mem, &zero, 4, 0, kWords * 4, 0, nullptr, nullptr));
-        CL(clFinish(queues_[0]));
+        // Without a command: while an event is held, a wait would be for ever.
+        std::vector<int> zeros(kWords);
+        b = {watched(buffer(kWords * 4, CL_MEM_COPY_HOST_PTR, zeros.data())), 0, false};
       }
     }
   }
