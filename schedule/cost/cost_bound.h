@@ -5,7 +5,8 @@
 // The bound is the median cost (median_fit.h) times a factor: the quantile of measured / predicted
 // over the samples, each predicted by a fit to the others. So it holds for any distribution of the
 // errors, and also for what the sizes do not explain, such as the load of a node to come (conformal
-// prediction: Vovk, Gammerman and Shafer 2005; the blocks of samples are those of cross-validation).
+// prediction: Vovk, Gammerman and Shafer 2005; the blocks of samples are those of
+// cross-validation).
 //
 // 0.98 of the samples, because the share of later costs that exceed a quantile of n samples varies
 // around it: with 0.95, half of all histories would have more than 5 % of their later costs above.

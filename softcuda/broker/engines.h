@@ -37,7 +37,9 @@ class Engines {
     i32 owner = 0;
     i64 served = 0;  // the sum of its jobs
     // What was reserved and is still to come does not count.
-    i64 busy_until(i64 now) const { return std::max<i64>(0, served - std::max<i64>(0, free - now)); }
+    i64 busy_until(i64 now) const {
+      return std::max<i64>(0, served - std::max<i64>(0, free - now));
+    }
     // Makes `process` the owner, and returns when its job can start.
     i64 take(i32 process, i64 ready, i64 switch_cost);
   };

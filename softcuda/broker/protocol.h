@@ -30,8 +30,8 @@ enum class Request : u16 {
   Share,      // blob description, one descriptor -> Shared: u8 done, 16 bytes
   Withdraw,   // 16 bytes; no answer. A process that disconnects withdraws all that it shares
   Open,       // 16 bytes -> Opened: u8 found, u64 owner, blob description; one descriptor if found
-  Busy,       // u32 device -> Busy: i64 ns since the broker's start, i64 ns of kernels, i64 ns of the
-              // bus, u8 a kernel runs, u8 the bus is used
+  Busy,  // u32 device -> Busy: i64 ns since the broker's start, i64 ns of kernels, i64 ns of the
+         // bus, u8 a kernel runs, u8 the bus is used
 };
 
 enum class Response : u16 {

@@ -9,17 +9,17 @@ namespace ckpt::softcuda {
 namespace {
 
 double *field(Model &m, const std::string &name) {
-  return name == "compute"  ? &m.compute
-         : name == "memory" ? &m.memory
-         : name == "copy"   ? &m.copy
-         : name == "launch" ? &m.launch
-         : name == "switch" ? &m.switch_cost
-         : name == "mapped" ? &m.mapped
-         : name == "crowd"  ? &m.crowd
-         : name == "idle"   ? &m.idle
-         : name == "active" ? &m.active
+  return name == "compute"   ? &m.compute
+         : name == "memory"  ? &m.memory
+         : name == "copy"    ? &m.copy
+         : name == "launch"  ? &m.launch
+         : name == "switch"  ? &m.switch_cost
+         : name == "mapped"  ? &m.mapped
+         : name == "crowd"   ? &m.crowd
+         : name == "idle"    ? &m.idle
+         : name == "active"  ? &m.active
          : name == "copying" ? &m.copying
-                            : nullptr;
+                             : nullptr;
 }
 
 }  // namespace

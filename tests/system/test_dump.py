@@ -3,6 +3,7 @@
 running."""
 import mmap
 import os
+import pathlib
 import signal
 import socket
 import struct
@@ -99,6 +100,29 @@ def test_killed_at_each_step(ckpt, phase):
     ckpt.dump(job.pid, "one", "--overwrite")
     assert job.wait() == 85
     assert ckpt.partials() == []
+
+
+@pytest.mark.parametrize("phase", ["record", pytest.param("write", marks=pytest.mark.full)])
+@pytest.mark.parametrize("options", [[], ["--leave-running"]], ids=["ends", "goes on"])
+def test_a_sigcont_in_the_middle_of_a_dump_waits_for_its_end(ckpt, phase, options):
+    """Slurm sends one before it ends a job. What the program did between its image and its end would be done twice."""
+    job = ckpt.run("threads", 100000)
+    job.wait_lines(3)
+    dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one", *options], env={"CKPT_TEST_HOLD_AT": phase})
+    wait_for(lambda: pathlib.Path(f"/proc/{dump.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T", "the step")
+    for pid in tree_of(job.pid):
+        os.kill(pid, signal.SIGCONT)
+    before = job.text
+    time.sleep(0.3)
+    assert job.text == before or options and phase == "write"
+    os.kill(dump.pid, signal.SIGCONT)
+    assert dump.wait() == 0, dump.error_text
+    if options:
+        return keeps_running(job)
+    assert job.wait() == 85 and job.text == before
+    copy = ckpt.restore("one")
+    copy.wait_lines(3)
+    assert not set(copy.lines[:3]) & set(job.lines)
 
 
 @pytest.mark.parametrize("delay", [0.02, 0.05, 0.08, 0.12, 0.2])

@@ -289,7 +289,8 @@ def test_the_daemon_is_killed_again_and_again(node):
 @pytest.mark.full
 def test_a_hundred_programs_at_once(node):
     began = time.monotonic()
-    said = many(node("2x256M"), 100)
+    n = node("2x256M")
+    said = many(n, 100)
     print(f"{time.monotonic() - began:.1f} s, {n.evictions()} evictions")
     assert said.count("Fin") == 100
 

@@ -219,7 +219,7 @@ def test_a_program_whose_new_device_dies_in_the_move_runs_on_with_its_former_one
         if move.wait() == 0:
             break
         # The process that was killed may have served the check that comes before the move.
-        if "failed without a reason" in move.error_text:
+        if "failed without a reason" in move.error_text or move.error_text.endswith("the peer hung up\n"):
             continue
         assert "the program runs on with the devices that it had" in move.error_text, move.error_text
         returned += 1

@@ -294,7 +294,7 @@ def test_a_job_leaves_a_node_that_it_shares_for_an_empty_one(shared):
     wait_for(lambda: job.node == "n2" and job.state == "RUNNING" or job.has_ended(), f"the move: {job.described()} {cluster.said()}")
     job.ends_right()
     assert job.restarts == 1 and f"job {neighbour} takes 1.00 times as long as alone" in cluster.said()
-    assert cluster.field(job.number, "Comment") == "ckpt:seconds=600,mb=10,memory_gb=5700,held"  # the owner's
+    assert cluster.field(job.number, "Comment") == f"ckpt:{MEMORY},mb=10,held"  # the owner's
 
 
 @pytest.mark.full

@@ -52,14 +52,22 @@ SystemCall call_of(pid_t pid, pid_t thread) {
   return c;
 }
 
-void restart_in(pid_t id) {
-  SeizedThread thread(id);
+// `request`: ptrace(2) of the thread.
+template <typename Request>
+void restart_by(const Request &request) {
   user_regs_struct r{};
-  if (!thread || !thread.request(PTRACE_GETREGS, 0, &r)) return;
+  if (!request(PTRACE_GETREGS, &r)) return;
   bool interrupted = static_cast<i64>(r.rax) == -EINTR || static_cast<i64>(r.rax) == kRestartBlock;
   if (!interrupted || !can_begin_again({static_cast<i64>(r.orig_rax), r.rsi, r.rdx, r.r10})) return;
   r.rax = static_cast<unsigned long long>(kRestartUnlessHandled);
-  thread.request(PTRACE_SETREGS, 0, &r);
+  request(PTRACE_SETREGS, &r);
+}
+
+void restart_in(pid_t id, const HeldProcesses &held) {
+  if (held.holds(id))
+    return restart_by([&](int what, void *data) { return held.request(id, what, 0, data); });
+  SeizedThread thread(id);
+  if (thread) restart_by([&](int what, void *data) { return thread.request(what, 0, data); });
 }
 
 // Field numbers of CRIU's images/core.proto, core-x86.proto and siginfo.proto.
@@ -89,10 +97,10 @@ void edit_registers(ProtoMessage &r) {
 
 }  // namespace
 
-void restart_interrupted_waits(const std::vector<Process> &processes) {
+void restart_interrupted_waits(const std::vector<Process> &processes, const HeldProcesses &held) {
   for (const Process &p : processes)
     for (pid_t thread : threads_of(p.pid))
-      if (can_begin_again(call_of(p.pid, thread))) restart_in(thread);
+      if (can_begin_again(call_of(p.pid, thread))) restart_in(thread, held);
 }
 
 void restart_interrupted_wait(ProtoMessage &core) {

@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "tools/criu/criu_file.h"
+#include "tools/proc/held_processes.h"
 #include "tools/proc/process.h"
 
 namespace ckpt::tools {
 
 // In stopped processes. A signal with a handler that arrives before they run makes the call return
 // EINTR, as always.
-void restart_interrupted_waits(const std::vector<Process> &processes);
+void restart_interrupted_waits(const std::vector<Process> &processes,
+                               const HeldProcesses &held = {});
 // In one of CRIU's core-N.img: a thread.
 void restart_interrupted_wait(ProtoMessage &core);
 

@@ -63,9 +63,7 @@ Result<> StreamCapture::serve(int socket) {
     if (!pipe) return {};  // CRIU was killed: what it says is the cause
     ::fcntl(pipe->get(), F_SETPIPE_SZ, streamer::kPipeBytes);
     auto held = std::make_shared<UniqueFd>(std::move(*pipe));
-    CKPT_TRY(std::thread copier, start_thread([this, held, n = *name] {
-               take(*held, n);
-             }));
+    CKPT_TRY(std::thread copier, start_thread([this, held, n = *name] { take(*held, n); }));
     std::lock_guard lock(mutex_);
     copiers_.push_back(std::move(copier));
   }

@@ -12,7 +12,6 @@
 #include "common/base/shortage.h"
 #include "storage/format/uuid.h"
 #include "storage/read/image_reader.h"
-#include "tools/criu/interrupted_waits.h"
 #include "tools/dump/bound_sockets.h"
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
@@ -143,6 +142,7 @@ Result<> Dump::checkpoint() {
   CKPT_CHECK(lock_connections());
   if (options_.barriers) CKPT_CHECK(options_.barriers->locked(connections_));
   CKPT_CHECK(dump_criu_side());
+  CKPT_CHECK(hold());
   // The manifest describes files, pipes and processes as they are while nothing can change them.
   phases_.begin("record");
   CKPT_CHECK(record_stopped_program());
@@ -160,6 +160,7 @@ Result<> Dump::checkpoint() {
 Result<> Dump::write() {
   CKPT_CHECK(agents_.write_kept(*image_));
   manifest_["phases"] = phases_.json();
+  CKPT_CHECK(check_held());
   CKPT_CHECK(image_->finish(manifest_));
   if (!options_.barriers) return {};
   Result<> kept = options_.barriers->durable();
@@ -323,17 +324,6 @@ Result<> Dump::wake() {
   return {};
 }
 
-// The lock goes first: a connection that leaves repair mode asks the other end at once where it
-// stands, instead of after a timeout.
-void Dump::continue_program() {
-  connection_lock_.release();
-  stopped_ = false;
-  if (!target_.root_handle.has_pid()) return;  // the keeper continues orphans
-  std::vector<Process> tree = ProcessTable::read().tree(target_.root);
-  restart_interrupted_waits(tree);
-  continue_processes(std::move(tree), stopped_before_, reuse_);
-}
-
 // The keeper must learn that the image is complete before its program ends, so that it reports a
 // checkpoint. Waits until the PIDs are free, for a restore that follows at once.
 Result<> Dump::end_program() {
@@ -344,6 +334,7 @@ Result<> Dump::end_program() {
   agents_.end_parent_readers();
   for (const Process &p : target_.processes)
     while (read_process(p.pid)) {
+      held_.reap();
       if (Phases::Clock::now() > deadline)
         return fail(
             "the image {} is complete, but process {} did not end within {} s of its SIGKILL",
@@ -373,6 +364,7 @@ void Dump::undo(const Error &why) {
   connection_lock_.release();
   remove_links(links_, target_.files);
   if (stopped_) continue_program();
+  held_.release();
   agents_.undo(why.what);
   live_image_ = nullptr;
   image_.reset();
@@ -387,7 +379,7 @@ bool Dump::another_may_succeed(const Error &why) const {
   if (cancel_.signal() || met_others_ || (in_pipe() && image_)) return false;
   if (options_.outcome_when_durable && agents_.any_detached()) return false;
   if (link_name_is_taken(why)) return true;
-  return agents_missed_ || (target_.root != 0 && has_changed(target_));
+  return agents_missed_ || was_continued_ || (target_.root != 0 && has_changed(target_));
 }
 
 void Dump::start_again() {
@@ -399,7 +391,7 @@ void Dump::start_again() {
   handles_.clear();
   stopped_before_.clear();
   expected_ = 0;
-  stopped_ = agents_missed_ = must_close_ = false;
+  stopped_ = agents_missed_ = was_continued_ = must_close_ = false;
   may_close_.clear();
   report_ = {};
 }

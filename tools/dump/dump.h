@@ -28,6 +28,7 @@
 #include "tools/dump/preflight.h"
 #include "tools/manifest/image_manifest.h"
 #include "tools/phases.h"
+#include "tools/proc/held_processes.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -119,6 +120,8 @@ class Dump {
   Result<> announce();
   Result<> lock_connections();
   Result<> dump_criu_side();
+  Result<> hold();
+  Result<> check_held();
   Failure cause_of(const Error &of_criu) const;
   Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
@@ -157,9 +160,11 @@ class Dump {
   Connections connections_;
   ReuseOfSockets reuse_;
   ConnectionLock connection_lock_;
-  bool met_others_ = false;  // of a job, which do not wait for a second attempt
-  bool unwanted_ = false;    // the image is complete, but the job has given up
-  bool stopped_ = false;     // CRIU has left the process tree stopped
+  bool met_others_ = false;     // of a job, which do not wait for a second attempt
+  bool unwanted_ = false;       // the image is complete, but the job has given up
+  bool stopped_ = false;        // CRIU has left the process tree stopped
+  HeldProcesses held_;          // from then on, until the program goes on or has ended
+  bool was_continued_ = false;  // by another process, in the middle of the checkpoint
   FileHashes hashes_;
   MemoryRanges memory_ranges_;
   FactFiles facts_;  // of CRIU

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program between the end of CRIU and the end of the dump: stopped, whatever signals it gets.
+#include "tools/criu/interrupted_waits.h"
+#include "tools/dump/dump.h"
+
+namespace ckpt::tools {
+
+// The image would be older than what the program has done since.
+Result<> Dump::hold() {
+  held_.hold(ProcessTable::read().tree(target_.root));
+  return check_held();
+}
+
+// Of threads that may not be held, SIGCONT in the last moments before the end of the program is not
+// noticed.
+Result<> Dump::check_held() {
+  if (!stopped_) return {};  // it runs again
+  pid_t continued = HeldProcesses::find_continued(target_.processes);
+  if (continued == 0) return {};
+  was_continued_ = true;
+  return fail_with_hint(
+      fmt::format("process {} was continued by a signal (SIGCONT) in the middle of the checkpoint",
+                  continued),
+      "run ckpt-dump again");
+}
+
+// The lock goes first: a connection that leaves repair mode asks the other end at once where it
+// stands, instead of after a timeout.
+void Dump::continue_program() {
+  connection_lock_.release();
+  stopped_ = false;
+  if (!target_.root_handle.has_pid()) return held_.release();  // the keeper continues orphans
+  std::vector<Process> tree = ProcessTable::read().tree(target_.root);
+  restart_interrupted_waits(tree, held_);
+  held_.release();
+  continue_processes(std::move(tree), stopped_before_, reuse_);
+}
+
+}  // namespace ckpt::tools
