@@ -246,7 +246,7 @@ Result<> Dump::dump_criu_side() {
 Result<> Dump::record_stopped_program() {
   // Processes may have started and ended until CRIU stopped them.
   target_.processes = ProcessTable::read().tree(target_.root);
-  if (target_.processes.empty() || !target_.root_handle.has_pid())
+  if (target_.processes.empty() || root_has_ended())
     return fail("the program ended during the checkpoint");
   // A process may have got another user by executing a setuid program.
   CKPT_CHECK(check_owners(ProcessTable::read(), target_));

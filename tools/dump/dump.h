@@ -122,6 +122,7 @@ class Dump {
   Result<> dump_criu_side();
   Result<> hold();
   Result<> check_held();
+  bool root_has_ended();
   Failure cause_of(const Error &of_criu) const;
   Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();

@@ -25,12 +25,18 @@ Result<> Dump::check_held() {
       "run ckpt-dump again");
 }
 
+// The keeper may not have reaped it yet.
+bool Dump::root_has_ended() {
+  held_.reap();
+  return !target_.root_handle.has_pid() || target_.root_handle.ends_within({});
+}
+
 // The lock goes first: a connection that leaves repair mode asks the other end at once where it
 // stands, instead of after a timeout.
 void Dump::continue_program() {
   connection_lock_.release();
   stopped_ = false;
-  if (!target_.root_handle.has_pid()) return held_.release();  // the keeper continues orphans
+  if (root_has_ended()) return held_.release();  // the keeper continues orphans
   std::vector<Process> tree = ProcessTable::read().tree(target_.root);
   restart_interrupted_waits(tree, held_);
   held_.release();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stopped processes that stay stopped. Any process of the same user may send SIGCONT, and Slurm does
-// before it ends a job. The kernel continues no thread that a tracer holds (ptrace(2), "Group-stop"
-// and PTRACE_SEIZE): the signal takes effect when the thread is released. A thread that may not be
-// traced (another user, Yama's ptrace_scope) is not held.
+// Stopped processes that stay stopped. Any process of the same user may send SIGCONT, and Slurm
+// does before it ends a job. The kernel continues no thread that a tracer holds (ptrace(2),
+// "Group-stop" and PTRACE_SEIZE): the signal takes effect when the thread is released. A thread
+// that may not be traced (another user, Yama's ptrace_scope) is not held.
 #pragma once
 
 #include <set>
