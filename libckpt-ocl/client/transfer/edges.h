@@ -35,7 +35,6 @@ class Edge {
 
  private:
   std::byte *const at_;
-  const size_t bytes_;
   std::byte *window_ = nullptr;  // the page of the file
   std::byte *there_ = nullptr;   // the bytes in it
   SharedRange *range_ = nullptr;

@@ -13,7 +13,11 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <memory>
 #include <random>
+#include <thread>
 
 #include "cl_test.h"
 
@@ -31,19 +35,79 @@ struct Buffer {
   bool writable = false;
 };
 
-class History : Cl {
+// A thread that writes to mapped memory all the time, word after word, round after round. A write
+// that a checkpoint loses is missing in the end.
+class Writer {
+ public:
+  Writer(const Cl &cl, cl_mem_flags flags) : cl_(cl), own_(kWords) {
+    bool host = flags & CL_MEM_USE_HOST_PTR;
+    mem_ = cl.buffer(kWords * 4, flags, host ? own_.data() : nullptr);
+    cl_int status;
+    words_ = static_cast<unsigned *>(clEnqueueMapBuffer(cl.queue, mem_, CL_TRUE,
+                                                        CL_MAP_WRITE_INVALIDATE_REGION, 0,
+                                                        kWords * 4, 0, nullptr, nullptr, &status));
+    CL(status);
+    std::fill_n(words_, kWords, 0u);
+    thread_ = std::thread([this] { run(); });
+  }
+  void end() {
+    stop_ = true;
+    thread_.join();
+    size_t lost = 0;
+    for (size_t i = 0; i < kWords; i++) lost += words_[i] != (i < at_ ? round_ : round_ - 1);
+    EXPECT(lost == 0);
+    std::vector<unsigned> all(words_, words_ + kWords), there(kWords);
+    CL(clEnqueueUnmapMemObject(cl_.queue, mem_, words_, 0, nullptr, nullptr));
+    CL(clEnqueueReadBuffer(cl_.queue, mem_, CL_TRUE, 0, kWords * 4, there.data(), 0, nullptr,
+                           nullptr));
+    EXPECT(all == there);
+    CL(clReleaseMemObject(mem_));
+  }
+
+ private:
+  static constexpr size_t kWords = 1u << 18;
+
+  void run() {
+    for (; !stop_; ::usleep(50))
+      for (int i = 0; i < 200; i++) {
+        words_[at_++] = round_;
+        if (at_ == kWords) at_ = 0, round_++;
+      }
+  }
+
+  const Cl &cl_;
+  std::vector<unsigned> own_;
+  cl_mem mem_;
+  unsigned *volatile words_;
+  size_t at_ = 0;
+  unsigned round_ = 1;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+static bool maps_buffer_files() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("opencl-memory") != std::string::npos) return true;
+  return false;
+}
+
+class History : public Cl {
  public:
   History(unsigned seed, bool direct)
       : random_(seed), direct_(direct), kernel_(kernel(build(kSource), "add")) {
     for (int i = 0; i < 5; i++) make();
+    for (cl_mem_flags flags : {CL_MEM_READ_WRITE, CL_MEM_USE_HOST_PTR})
+      writers_.push_back(std::make_unique<Writer>(*this, flags));
   }
 
   void step() {
     using Action = void (History::*)();
     static constexpr Action kActions[] = {
-        &History::launch, &History::launch, &History::map,  &History::map,   &History::touch,
-        &History::unmap,  &History::unmap,  &History::read, &History::write, &History::copy,
-        &History::fill,   &History::look,   &History::part, &History::renew, &History::child};
+        &History::launch, &History::launch, &History::map,   &History::map,
+        &History::touch,  &History::unmap,  &History::unmap, &History::read,
+        &History::write,  &History::copy,   &History::fill,  &History::look,
+        &History::part,   &History::renew,  &History::child, &History::later};
     (this->*kActions[pick(std::size(kActions))])();
   }
 
@@ -54,6 +118,9 @@ class History : Cl {
       check(b, read_words(b, 0, b.model.size()), 0);
       release(b);
     }
+    for (auto &w : writers_) w->end();
+    CL(clFinish(queue));
+    EXPECT(!maps_buffer_files());
     return finish();
   }
 
@@ -212,6 +279,30 @@ class History : Cl {
       for (size_t i = 0; i < b->count; i++) b->map[i] = b->model[b->at + i] = value();
     check(*b, b->map, b->at, b->count);
   }
+  // A kernel and a map that wait for the program itself.
+  void later() {
+    Buffer *b = unmapped();
+    if (!b) return;
+    cl_int status;
+    cl_event go = clCreateUserEvent(context, &status), mapped;
+    CL(status);
+    size_t count = b->model.size();
+    unsigned v = value();
+    CL(clSetKernelArg(kernel_, 0, sizeof b->mem, &b->mem));
+    CL(clSetKernelArg(kernel_, 1, sizeof v, &v));
+    CL(clEnqueueNDRangeKernel(queue, kernel_, 1, nullptr, &count, nullptr, 1, &go, nullptr));
+    auto *words = static_cast<unsigned *>(clEnqueueMapBuffer(
+        queue, b->mem, CL_FALSE, CL_MAP_READ, 0, count * 4, 0, nullptr, &mapped, &status));
+    CL(status);
+    for (unsigned &w : b->model) w += v;
+    if (pick(3) == 0) ::usleep(30'000);
+    CL(clSetUserEventStatus(go, CL_COMPLETE));
+    CL(clWaitForEvents(1, &mapped));
+    check(*b, words, 0, count);
+    CL(clEnqueueUnmapMemObject(queue, b->mem, words, 0, nullptr, nullptr));
+    CL(clReleaseEvent(go));
+    CL(clReleaseEvent(mapped));
+  }
   void touch() {
     Buffer &b = any();
     if (!b.map) return;
@@ -255,6 +346,7 @@ class History : Cl {
   bool direct_;
   cl_kernel kernel_;
   std::vector<Buffer> buffers_;
+  std::vector<std::unique_ptr<Writer>> writers_;
 };
 
 int main(int argc, char **argv) {
