@@ -8,6 +8,7 @@ import pytest
 
 from conftest import wait_for
 from test_opencl import Programs, assert_no_driver, bed_environment, devices, finished, wait_until_computing  # noqa: F401
+from test_opencl_width import EXTRA_OPTIONS
 
 MEMORY = "/memfd:opencl-memory"
 
@@ -57,16 +58,21 @@ def test_a_history_goes_on_on_other_devices_that_share(ocl, seed, moves):
     finished(job)
 
 
-@pytest.mark.parametrize("seed", [21, 22])
+@pytest.mark.parametrize("seed", [21, 22, 23])
 def test_a_history_goes_on_where_memory_is_copied(ocl, seed):
-    """oclgrind keeps copies: maps stay valid there, and on the way back."""
+    """Every other device has memory of its own (CKPT_TEST_ACCELERATOR): maps stay valid there, and on the way back."""
     job = ocl.start("shared", seed, 0, device="pocl")
     job.wait_text("READY")
-    for n, device in enumerate(["oclgrind", "pocl", "oclgrind"]):
+    ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
+    for n, device in enumerate(["rusticl", "pocl", "basic", "basic"]):
         ocl.ckpt.dump(job.pid, f"image{n}")
         assert job.wait() == 85
+        copies = n % 2 == 0
+        ocl.ckpt.env.update(CKPT_TEST_ACCELERATOR="1") if copies else ocl.ckpt.env.pop("CKPT_TEST_ACCELERATOR")
         job = ocl.restore(f"image{n}", device)
         wait_until_computing(job)
+        if n == 0:
+            wait_for(lambda: "memory of its own" in job.error_text, "the warning")
     ocl.go()
     finished(job)
 
