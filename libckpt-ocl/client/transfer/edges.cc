@@ -33,8 +33,7 @@ void copy_changes(const std::byte *from, std::byte *to, Bytes &seen) {
 
 }  // namespace
 
-Edge::Edge(std::byte *at, size_t bytes, int file, size_t offset)
-    : at_(at), seen_(at, at + bytes) {
+Edge::Edge(std::byte *at, size_t bytes, int file, size_t offset) : at_(at), seen_(at, at + bytes) {
   size_t page = offset / kEdgePage * kEdgePage;
   void *p = ::mmap(nullptr, kEdgePage, PROT_READ | PROT_WRITE, MAP_SHARED, file,
                    static_cast<off_t>(page));
