@@ -134,6 +134,13 @@ enum class Op : u16 {
   Headers = 28,
   // {u64 device}: sync, {str why launches there cannot be divided into slices, or empty}
   TestSlices = 29,
+  // {u64 mem, u64 offset, u64 size}, on the socket with a buffer file: sync. The contents of the
+  // new
+  // buffer are from now on `size` bytes of the file. CL_INVALID_OPERATION: a device of its context
+  // keeps copies, and the buffer stays as it was
+  ShareMemory = 30,
+  // {u64 mem}: sync; the buffer file of the buffer follows on the socket (kBufferFile)
+  BufferFile = 31,
   // {u64 queue}: a completion once everything enqueued so far has finished
   Marker = 40,
 };
@@ -227,5 +234,6 @@ static_assert(sizeof(Header) <= kCommandsAt);
 inline constexpr u16 kGreeting = 1;
 inline constexpr u16 kPayload = 2;  // of a command with kOnSocket, or of a reply
 inline constexpr u16 kStagingFd = 3;
+inline constexpr u16 kBufferFile = 4;
 
 }  // namespace ckpt::ocl

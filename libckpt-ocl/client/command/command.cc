@@ -6,6 +6,7 @@
 #include "libckpt-ocl/client/command/callbacks.h"
 #include "libckpt-ocl/client/command/deferred.h"
 #include "libckpt-ocl/client/slices/turns.h"
+#include "libckpt-ocl/client/transfer/edges.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -101,6 +102,12 @@ Event &Command::event() {
   return *event_;
 }
 
+void Command::writes(Mem &m) {
+  m.will_be_written();
+  Mem *root = m.root();
+  if (root->shared && root->host_ptr) event().writes.emplace_back(Ref<Mem>(root));
+}
+
 void Command::put_waits(Payload &w) const {
   w.put(static_cast<u32>(waits_.size()));
   for (cl_event e : waits_) w.put(object<Event>(e)->number);
@@ -188,6 +195,7 @@ cl_int Command::defer_until_sent(cl_event *out, std::function<cl_int(Command &)>
 
 cl_int Command::send(u16 op, ByteView payload, Trip trip) {
   Event *e = event_.get();
+  edges_to_files();
   link().flush_releases();
   std::lock_guard in_order(queue_->order);
   {
@@ -229,6 +237,7 @@ cl_int Command::hand_out(cl_event *out) {
 }
 
 void finish_event(Event &e, cl_int status) {
+  e.writes.clear();
   e.end(status);
   e.deferred.store(false);
   notify_finished(e);

@@ -95,6 +95,9 @@ class Command {
     judged_ = judged;
   }
 
+  // Called before the command is sent: it writes to the object.
+  void writes(Mem &m);
+
   // The kind of work, if the type does not say it.
   void is(const Work &work) { work_ = work; }
 

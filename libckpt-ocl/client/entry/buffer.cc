@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffers. The buffers in the proxy never use the application's host memory. With
-// CL_MEM_USE_HOST_PTR the device's copy and the host's are synchronized when the buffer is mapped
-// and unmapped, which is all that the specification promises.
+// Buffers. On a device that works on host memory itself, application and proxy share their pages
+// (transfer/shared_memory.h). Elsewhere the buffers in the proxy never use the application's
+// memory: with CL_MEM_USE_HOST_PTR the device's copy and the host's are synchronized when the
+// buffer is mapped and unmapped, which is all that the specification promises.
 #include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/lifecycle/manager_requests.h"
 #include "libckpt-ocl/client/object/create.h"
 #include "libckpt-ocl/client/object/info.h"
 #include "libckpt-ocl/client/object/memory_flags.h"
-#include "libckpt-ocl/client/transfer/transfer.h"
+#include "libckpt-ocl/client/transfer/map.h"
+#include "libckpt-ocl/client/transfer/rows.h"
+#include "libckpt-ocl/client/transfer/shared_memory.h"
 
 namespace ckpt::ocl {
 namespace {
 
 // CL_MEM_COPY_HOST_PTR and CL_MEM_USE_HOST_PTR.
-cl_int write_initial_contents(const Mem &m, const void *host) {
+cl_int write_initial_contents(Mem &m, const void *host) {
   wait_for_pending_reads(host, m.size);
+  if (shares_pages(m)) {
+    count_copy(/*to_host=*/false, m.size);
+    std::memcpy(host_side(m), host, m.size);
+    return CL_SUCCESS;
+  }
   return ocl::write_initial_contents(m, [host](size_t at, size_t bytes, std::byte *to) {
     std::memcpy(to, static_cast<const std::byte *>(host) + at, bytes);
   });
@@ -44,7 +52,10 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void 
   cl_int status = create_managed(*m, size, [&] {
     return create<&::clCreateBuffer>(m, context, there, size, nullptr, nullptr);
   });
-  if (status == CL_SUCCESS && host_ptr) status = write_initial_contents(*m, host_ptr);
+  if (status == CL_SUCCESS) share_memory(*m);
+  bool has_contents = m->host_ptr && shares_pages(*m);
+  if (status == CL_SUCCESS && host_ptr && !has_contents)
+    status = write_initial_contents(*m, host_ptr);
   return created<cl_mem>(m, status, errcode);
 }
 

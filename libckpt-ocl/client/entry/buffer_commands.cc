@@ -177,7 +177,7 @@ cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem src, cl_mem dst, size_
   if (c.status() != CL_SUCCESS) return c.status();
   c.is(work_of_bytes(c.type(), size));
   return c.run(out, Trip::OneWay, [=, keep = Mems{Ref<Mem>(&from), Ref<Mem>(&to)}](Command &it) {
-    keep.back()->will_be_written();
+    it.writes(*keep.back());
     return it.send<&::clEnqueueCopyBuffer>(Trip::OneWay, queue, src, dst, src_offset, dst_offset,
                                            size, it.waits().count, it.waits().list, nullptr);
   });
@@ -201,7 +201,7 @@ cl_int clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
   std::copy_n(region, 3, v.begin() + 6);
   // A round trip: the driver decides whether the rectangles overlap.
   return c.run(out, Trip::Round, [=, keep = std::move(keep)](Command &it) {
-    keep.back()->will_be_written();
+    it.writes(*keep.back());
     return it.send<&::clEnqueueCopyBufferRect>(Trip::Round, queue, src, dst, v.data(), v.data() + 3,
                                                v.data() + 6, src_row, src_slice, dst_row, dst_slice,
                                                it.waits().count, it.waits().list, nullptr);
@@ -223,7 +223,7 @@ cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem mem, const void *patte
   const auto *bytes = static_cast<const std::byte *>(pattern);
   Bytes copy(bytes, bytes + pattern_size);
   return c.run(out, Trip::OneWay, [=, keep = Ref<Mem>(object<Mem>(mem))](Command &it) {
-    keep->will_be_written();
+    it.writes(*keep);
     return it.send<&::clEnqueueFillBuffer>(Trip::OneWay, queue, mem, copy.data(), copy.size(),
                                            offset, size, it.waits().count, it.waits().list,
                                            nullptr);
@@ -246,7 +246,7 @@ cl_int clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint count, const c
   for (cl_mem m : all) keep.emplace_back(object<Mem>(m));
   return c.run(out, Trip::Round, [=, keep = std::move(keep)](Command &it) {
     if (flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED)
-      for (const Ref<Mem> &m : keep) m->will_be_written();
+      for (const Ref<Mem> &m : keep) it.writes(*m);
     return it.send<&::clEnqueueMigrateMemObjects>(Trip::Round, queue, count, all.data(), flags,
                                                   it.waits().count, it.waits().list, nullptr);
   });

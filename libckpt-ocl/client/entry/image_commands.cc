@@ -110,7 +110,7 @@ cl_int run_round_trip(cl_command_queue queue, cl_command_type type, Waits waits,
   std::vector<Ref<Mem>> keep;
   for (cl_mem m : uses) keep.emplace_back(object<Mem>(m));
   return c.run(out, Trip::Round, [=, keep = std::move(keep)](Command &it) {
-    keep.back()->will_be_written();
+    it.writes(*keep.back());
     return it.send<Fn>(Trip::Round, queue, argument(args)..., it.waits().count, it.waits().list,
                        nullptr);
   });

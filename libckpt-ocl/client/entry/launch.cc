@@ -35,12 +35,12 @@ void note_largest(Kernel &k, const ArgumentList &values, const LaunchShape &s) {
 
 // Notes the buffers that the kernel may write to. A pointer to const does not count as read-only: C
 // allows to cast it away.
-void note_written(const Kernel &k, const ArgumentMemory &memory) {
+void note_written(Command &c, const Kernel &k, const ArgumentMemory &memory) {
   for (size_t i = 0; i < memory.size(); i++) {
     Mem *m = memory[i].get();
     if (m && !(m->flags & CL_MEM_READ_ONLY) &&
         k.args[i].qualifier != CL_KERNEL_ARG_ADDRESS_CONSTANT)
-      m->will_be_written();
+      c.writes(*m);
   }
 }
 
@@ -97,7 +97,7 @@ cl_int send_launch(Command &c, Kernel &k, const ArgumentList &values, const Argu
                    const LaunchShape &shape) {
   std::lock_guard together(k.mutex);
   send_arguments(k, values);
-  note_written(k, memory);
+  note_written(c, k, memory);
   u64 hash = shape.hash(values, c.queue());
   Trip trip = k.accepted.contains(hash) ? Trip::OneWay : Trip::Round;
   c.is(shape.work(k));

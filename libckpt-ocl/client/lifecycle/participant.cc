@@ -15,6 +15,7 @@
 #include "libckpt-ocl/client/link/link.h"
 #include "libckpt-ocl/client/object/info.h"
 #include "libckpt-ocl/client/slices/sliced_kernel.h"
+#include "libckpt-ocl/client/transfer/shared_memory.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -63,6 +64,10 @@ Result<> save_buffer(Mem &m, agent::Sink &sink) {
 
 Result<> save_memory(Mem &m, bool increment, agent::Sink &sink) {
   if (m.parent) return {};
+  if (saved_with_pages(m)) {  // nor for those that only CRIU has
+    m.written = true;
+    return {};
+  }
   if (m.excluded) {  // no increment may refer to this image for contents that it does not hold
     m.written = true;
     return {};
@@ -135,6 +140,7 @@ Result<> recreate_objects(std::chrono::milliseconds &compiled) {
     cl_int status =
         link().round_trip(entry->op, o->number, entry->headers ? with_headers : entry->payload);
     if (status != CL_SUCCESS) return cannot_recreate(*o, status);
+    if (o->kind == Kind::Mem) CKPT_CHECK(share_memory_again(static_cast<Mem &>(*o)));
     if (o->kind == Kind::Program) building += Clock::now() - begun;
   }
   compiled = std::chrono::duration_cast<std::chrono::milliseconds>(building);
@@ -247,7 +253,9 @@ class OpenCl final : public agent::Participant {
   void devices(std::vector<std::string> &all) override { append_used_devices(all); }
 
   Result<> detach() override {
+    take_buffer_files();
     CKPT_CHECK(link().park());
+    leave_buffer_files();
     std::unordered_set<Mem *> mapped;
     std::vector<Mem *> mems = registry().all<Mem>();
     for (Mem *m : mems)
@@ -263,7 +271,10 @@ class OpenCl final : public agent::Participant {
     if (Result<> r = link().abandon(agent::session_socket()); !r) log::warn("{}", r.error().what);
   }
 
-  Result<> attach_again() override { return link().reopen(agent::session_socket()); }
+  Result<> attach_again() override {
+    CKPT_CHECK(link().reopen(agent::session_socket()));
+    return map_buffer_files();
+  }
 
   // The Manager assigns one device for all old ones.
   Result<> use_devices(std::span<const agent::DevicePair> map) override {
@@ -308,7 +319,10 @@ class OpenCl final : public agent::Participant {
     return {};
   }
 
-  void resume() override { gate().open(); }
+  void resume() override {
+    close_buffer_files();
+    gate().open();
+  }
 
   bool exclude(const void *handle) override {
     if (!registry().holds(handle, Kind::Mem)) return false;
@@ -326,6 +340,7 @@ class OpenCl final : public agent::Participant {
     link().forget();
     gate().forget();
     reset_callbacks();
+    SharedRange::all_in_child();
     last_save_ = {};
   }
 
@@ -340,6 +355,7 @@ class OpenCl final : public agent::Participant {
       d->work_times.forget();
     }
     for (Queue *q : registry().all<Queue>()) q->window.reset();
+    for (Context *c : registry().all<Context>()) c->copies = false;
     if (!device.empty()) unsuited_ = reasons_against(device, greeting);
     if (!unsuited_.empty()) return fail("{}", unsuited_);
     if (!map_devices())

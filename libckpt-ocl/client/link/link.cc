@@ -9,6 +9,7 @@
 #include "common/ipc/unix_socket.h"
 #include "libckpt-ocl/client/command/callbacks.h"
 #include "libckpt-ocl/client/command/time_stamps.h"
+#include "libckpt-ocl/client/transfer/edges.h"
 #include "libckpt-ocl/client/transfer/transfer.h"
 #include "ring/command_ring.h"
 
@@ -66,12 +67,25 @@ bool Link::wait_for_room(size_t bytes) {
 }
 
 cl_int Link::round_trip(u16 op, u64 made, ByteView payload, Bytes *reply) {
+  return round_trip_by([&] { return send(op, made, payload, kSync); }, reply);
+}
+
+cl_int Link::round_trip(Op op, ByteView payload, int fd) {
+  auto send = [&] {
+    std::lock_guard lock(send_mutex_);
+    return send_locked(static_cast<u16>(op), 0, payload, kSync, fd);
+  };
+  return round_trip_by(send, nullptr);
+}
+
+template <class Send>
+cl_int Link::round_trip_by(Send send, Bytes *reply) {
   if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
   std::lock_guard lock(round_trip_mutex_);
   if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
   Header &h = header();
   h.reply_ready.store(0, std::memory_order_relaxed);
-  if (cl_int r = send(op, made, payload, kSync); r != CL_SUCCESS) return r;
+  if (cl_int r = send(); r != CL_SUCCESS) return r;
   if (!wait_until([&] { return h.reply_ready.load(std::memory_order_acquire) != 0; }, false))
     return CL_DEVICE_NOT_AVAILABLE;
   u32 bytes = h.reply_bytes.load();
@@ -84,6 +98,17 @@ cl_int Link::round_trip(u16 op, u64 made, ByteView payload, Bytes *reply) {
     reply->assign(p, p + std::min<size_t>(bytes, kReplyBytes));
   }
   return h.reply_status.load();
+}
+
+Result<UniqueFd> Link::buffer_file(u64 mem) {
+  if (cl_int r = round_trip(Op::BufferFile, 0, Writer().put(mem).bytes()); r != CL_SUCCESS)
+    return fail("the OpenCL proxy does not return the memory of buffer {}: OpenCL error {}", mem,
+                r);
+  CKPT_TRY(std::optional<Message> m, receive_message(socket_.get()));
+  if (!m || m->type != kBufferFile || m->fds.size() != 1)
+    return fail_with_hint(fmt::format("the buffer file of OpenCL buffer {} did not arrive", mem),
+                          "the program may have too many open files; raise its limit (ulimit -n)");
+  return std::move(m->fds.front());
 }
 
 Result<> Link::send_fd(u16 type, int fd) {
@@ -153,8 +178,24 @@ void Link::drain() {
       !output_waits())
     return;
   std::vector<Ref<Event>> finished;
-  receive_completions(finished);
+  std::vector<Ended> ending;
+  receive_completions(finished, ending);
+  for (const Ended &e : ending) end_writer(e);
   for (const Ref<Event> &e : finished) notify_finished(*e);
+}
+
+// The last reference to a memory object may be dropped here, which makes the program's own memory
+// private and calls the program; it learns only then that the command has finished.
+void Link::end_writer(const Ended &ended) {
+  Event &e = *ended.event;
+  e.writes.clear();
+  {
+    std::lock_guard lock(drain_mutex_);
+    e.end(ended.status);
+    pending_.erase(e.number);
+  }
+  notify_finished(e);
+  wake_waiters();
 }
 
 bool Link::output_waits() {
@@ -180,7 +221,7 @@ void Link::take_output() {
   printed_.write();
 }
 
-void Link::receive_completions(std::vector<Ref<Event>> &finished) {
+void Link::receive_completions(std::vector<Ref<Event>> &finished, std::vector<Ended> &ending) {
   Header &h = header();
   std::lock_guard lock(drain_mutex_);
   u64 tail = h.completion_tail.load(std::memory_order_relaxed);
@@ -199,10 +240,17 @@ void Link::receive_completions(std::vector<Ref<Event>> &finished) {
     auto it = pending_.find(c.event);
     if (it == pending_.end()) continue;
     complete_event(*it->second, c);
+    edges_to_program();
+    if (!it->second->writes.empty()) {
+      ending.push_back({it->second, c.status});
+      continue;
+    }
+    it->second->end(c.status);
     finished.push_back(std::move(it->second));
     pending_.erase(it);
   }
-  if (!finished.empty()) ring(h.proxy_bell, h.proxy_waits);  // the completion ring has room again
+  if (!finished.empty() || !ending.empty())
+    ring(h.proxy_bell, h.proxy_waits);  // the completion ring has room again
 }
 
 void Link::complete_event(Event &e, const Completion &c) {
@@ -211,7 +259,6 @@ void Link::complete_event(Event &e, const Completion &c) {
   e.staging_bytes = 0;
   set_time_stamps(e, c);
   e.busy = c.busy;
-  e.end(c.status);
 }
 
 bool Link::idle() {
@@ -268,6 +315,7 @@ void Link::fail_pending() {
     lost.swap(pending_);
   }
   for (auto &[number, event] : lost) {
+    event->writes.clear();
     event->end(CL_DEVICE_NOT_AVAILABLE);
     notify_finished(*event);
   }

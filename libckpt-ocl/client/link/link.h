@@ -74,6 +74,10 @@ class Link {
   cl_int round_trip(Op op, u64 made, ByteView payload, Bytes *reply = nullptr) {
     return round_trip(static_cast<u16>(op), made, payload, reply);
   }
+  // The same with a descriptor, which comes with the command.
+  cl_int round_trip(Op op, ByteView payload, int fd);
+  // Asks for the buffer file of a buffer. With the gate closed.
+  Result<UniqueFd> buffer_file(u64 mem);
   // Sends a descriptor; the command that refers to it follows.
   Result<> send_fd(u16 type, int fd);
   // Makes the program's working folder the proxy's, too.
@@ -113,10 +117,18 @@ class Link {
   Header &header() { return *reinterpret_cast<Header *>(memory_.data()); }
   cl_int send_locked(u16 op, u64 made, ByteView payload, u16 flags, int fd = -1);
   cl_int send_with(Op op, int fd);
+  template <class Send>
+  cl_int round_trip_by(Send send, Bytes *reply);
   bool wait_for_room(size_t bytes);
   bool sleep_until_bell(u32 seen);
   bool hung_up();
-  void receive_completions(std::vector<Ref<Event>> &finished);
+  // A command that has finished, and whose event has not ended yet.
+  struct Ended {
+    Ref<Event> event;
+    cl_int status;
+  };
+  void receive_completions(std::vector<Ref<Event>> &finished, std::vector<Ended> &ending);
+  void end_writer(const Ended &ended);
   bool output_waits();
   void take_output();
   void fail_pending();

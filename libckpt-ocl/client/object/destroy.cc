@@ -52,6 +52,7 @@ void destroy(Object *o) {
     case Kind::Queue: return destroy_plain<Queue>(o);
     case Kind::Mem:
       release_managed(*static_cast<Mem *>(o));
+      static_cast<Mem *>(o)->shared.reset();  // its callbacks may free the program's memory
       return destroy_with_callbacks<cl_mem>(static_cast<Mem *>(o));
     case Kind::Program: return destroy_plain<Program>(o);
     case Kind::Kernel: return destroy_kernel(static_cast<Kernel *>(o));

@@ -90,6 +90,8 @@ struct Context : Object {
   };
   std::mutex mutex;
   std::vector<Callback> callbacks;  // of clSetContextDestructorCallback
+  // A real device keeps copies of host memory, so that no buffer can share it (shared_memory.h).
+  std::atomic<bool> copies{false};
   // Whether the context contains the device or a sub-device of it.
   bool uses(const Device *d) const {
     return std::any_of(devices.begin(), devices.end(), [&](Device *x) { return x->is_part_of(d); });
@@ -193,8 +195,9 @@ struct Mem : Object {
   };
   std::mutex mutex;
   std::vector<Map> maps;
-  std::vector<Callback> callbacks;  // of clSetMemObjectDestructorCallback
-  Shadow shadow;                    // of a root without host_ptr, after the first map
+  std::vector<Callback> callbacks;              // of clSetMemObjectDestructorCallback
+  Shadow shadow;                                // of a root without host_ptr, after the first map
+  std::shared_ptr<struct SharedMemory> shared;  // of a root; null: the device has its own memory
 
   // Of a root: a command may have written to it since the last save.
   std::atomic<bool> written{true};
@@ -301,6 +304,9 @@ struct Event : Object {
   // Of a command in pieces: the event of the first one.
   Kept<kKind, Event, Bond::Own> first;
   std::shared_ptr<Pulse> pulse;  // of a marker that is one
+  // What the command writes to, if it is the program's own memory: that must not become private
+  // before (shared_memory.h).
+  std::vector<Kept<kKind, Mem>> writes;
 
   bool finished() const { return status.load(std::memory_order_acquire) <= CL_COMPLETE; }
   void end(i32 with) {

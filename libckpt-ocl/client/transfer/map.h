@@ -5,6 +5,10 @@
 
 namespace ckpt::ocl {
 
+// The host address of the start of `m`. Makes the root's shadow if there is none yet; null: there
+// is no memory for it.
+std::byte *host_side(Mem &m);
+
 // The immediate errors of a map's flags.
 cl_int check_map_flags(const Mem &m, cl_map_flags flags);
 

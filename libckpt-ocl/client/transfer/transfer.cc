@@ -10,7 +10,9 @@
 #include <deque>
 
 #include "common/base/reversed.h"
-#include "common/ipc/copy_counts.h"
+#include "libckpt-ocl/client/transfer/in_place.h"
+#include "libckpt-ocl/client/transfer/rows.h"
+#include "libckpt-ocl/client/transfer/shared_memory.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -43,13 +45,6 @@ class PendingReads {
 PendingReads &pending_reads() {
   static PendingReads *l = new PendingReads;
   return *l;
-}
-
-void copy_rows(std::byte *to, size_t to_row, size_t to_slice, const std::byte *from,
-               size_t from_row, size_t from_slice, const size_t region[3]) {
-  for (size_t z = 0; z < region[2]; z++)
-    for (size_t y = 0; y < region[1]; y++)
-      std::memcpy(to + z * to_slice + y * to_row, from + z * from_slice + y * from_row, region[0]);
 }
 
 // How a transfer is cut: the size of a piece, and how many pieces may be under way.
@@ -120,14 +115,6 @@ void put_place(Payload &w, Command &c, const Mem &mem, const Rect &r, u64 stagin
   c.put_waits(w);
 }
 
-// Every transfer between host memory and a memory object comes here, piece by piece.
-void count_copy(bool to_host, size_t bytes) {
-  CopyCounts *counts = copy_counts();
-  if (counts == nullptr) return;
-  std::atomic<u64> &count = to_host ? counts->to_host : counts->to_device;
-  count.fetch_add(bytes, std::memory_order_relaxed);
-}
-
 // Sends one piece of a transfer; `data` is its place in host memory.
 cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::byte *data) {
   size_t bytes = bytes_of(r);
@@ -158,17 +145,13 @@ cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::
   return c.send(operation, w.bytes(), Trip::OneWay);
 }
 
-size_t host_extent(const Rect &r) {
-  return r.region[0] + (r.region[1] - 1) * r.host_row + (r.region[2] - 1) * r.host_slice;
-}
-
 // Sends the pieces of a transfer. `last` has the application's event. In an out-of-order queue each
 // piece waits for the one before it.
 cl_int send_pieces(Command &last, bool reading, Mem &mem, const Rect &all, std::byte *host,
                    Pace pace) {
   if (!reading) {
     wait_for_pending_reads(host, host_extent(all));
-    mem.will_be_written();
+    last.writes(mem);
   }
   std::vector<Rect> pieces = pieces_of(all, pace.piece_bytes);
   Ref<Event> first, before;
@@ -196,6 +179,9 @@ cl_int send_pieces(Command &last, bool reading, Mem &mem, const Rect &all, std::
 
 cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem &mem,
                 const Rect &all, std::byte *host, Blocking blocking, Waits waits, cl_event *out) {
+  if (shares_pages(mem))
+    if (auto r = copy_in_place(reading, queue, type, mem, all, host, blocking, waits, out))
+      return *r;
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
   // A blocking write ends when host memory has been read: when it is sent.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Transfers, kernel arguments and releases: the commands with a wire format of their own.
+#include "common/base/log.h"
 #include "libckpt-ocl/proxy/serve/images.h"
 
 namespace ckpt::ocl {
@@ -61,9 +62,11 @@ Place find_place(Server &s, Reader &r, u64 staging, u64 bytes, std::vector<cl_ev
 
 void release_object(Server &s, Reader r) {
   Kind kind = r.get<Kind>();
-  void *handle = s.objects.take(kind, r.get<u64>());
+  u64 number = r.get<u64>();
+  void *handle = s.objects.take(kind, number);
   if (kind == Kind::Queue && handle) s.queues.remove(static_cast<cl_command_queue>(handle));
   if (kind == Kind::Context && handle) s.remove_context(static_cast<cl_context>(handle));
+  if (kind == Kind::Mem && handle) s.buffer_files.forget(number);
   if (kind == Kind::Program) s.header_folders.erase(static_cast<cl_program>(handle));
   release_handle(kind, handle);
 }
@@ -145,15 +148,47 @@ void transfer_rect(Server &s, const CommandHeader &h, Reader r) {
   s.enqueued(h, queue, event, status, std::move(p.own));
 }
 
+void share_memory(Server &s, const CommandHeader &h, Reader r, int file) {
+  u64 number = r.get<u64>(), offset = r.get<u64>(), size = r.get<u64>();
+  s.reply(h,
+          r.ok() ? s.buffer_files.share(s.objects, number, offset, size, file) : CL_INVALID_VALUE);
+}
+
+void buffer_file(Server &s, const CommandHeader &h, Reader r) {
+  int file = s.buffer_files.file(r.get<u64>());
+  if (file < 0 || !(h.flags & kSync)) return s.reply(h, CL_INVALID_MEM_OBJECT);
+  s.reply(h, CL_SUCCESS);
+  // After the reply, because the client reads the socket only when that is ready.
+  if (auto r = send_message(s.channel.socket(), kBufferFile, {}, std::span(&file, 1)); !r)
+    log::error(r.error());
+}
+
+namespace {
+
+// A restore or checkpoint copies to or from a buffer with a buffer file without the driver.
+bool move_in_file(Server &s, const CommandHeader &h, u64 number, u64 offset, u64 bytes,
+                  std::byte *data) {
+  std::byte *contents = s.buffer_files.contents(number, offset, bytes);
+  if (!contents) return false;
+  bool reading = static_cast<Op>(h.op) == Op::ReadContents;
+  std::memcpy(reading ? data : contents, reading ? contents : data, bytes);
+  s.reply(h, CL_SUCCESS);
+  return true;
+}
+
+}  // namespace
+
 // The contents of a memory object, for a checkpoint, a restore or a new object. No command is under
 // way.
 void move_contents(Server &s, const CommandHeader &h, Reader r) {
-  auto mem = s.objects.get<cl_mem>(Kind::Mem, r.get<u64>());
+  u64 number = r.get<u64>();
+  auto mem = s.objects.get<cl_mem>(Kind::Mem, number);
   u64 offset = r.get<u64>(), bytes = r.get<u64>(), place = r.get<u64>();
   bool from_tool = r.get<u8>() != 0;
   std::byte *data = from_tool ? s.tool_staging(place, bytes) : s.channel.staging(place, bytes);
   cl_command_queue queue = mem ? s.transfer_queue(mem) : nullptr;
   if (!r.ok() || !data || !queue) return s.reply(h, CL_INVALID_VALUE);
+  if (move_in_file(s, h, number, offset, bytes, data)) return;
   bool reading = static_cast<Op>(h.op) == Op::ReadContents;
   if (is_image(mem)) return s.reply(h, move_image(queue, mem, reading, offset, bytes, data));
   s.reply(h, reading ? ::clEnqueueReadBuffer(queue, mem, CL_TRUE, offset, bytes, data, 0, nullptr,

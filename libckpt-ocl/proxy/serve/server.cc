@@ -89,6 +89,8 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::WriteRect: return transfer_rect(*this, h, r);
     case Op::ReadContents:
     case Op::WriteContents: return move_contents(*this, h, r);
+    case Op::ShareMemory: return share_memory(*this, h, r, c.fd);
+    case Op::BufferFile: return buffer_file(*this, h, r);
     case Op::Staging: return map_tool_staging(h, r);
     case Op::StagingEnd: tool_staging_.reset(); return reply(h, CL_SUCCESS);
     case Op::Park: parked_ = true; return reply(h, CL_SUCCESS);

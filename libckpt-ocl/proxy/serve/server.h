@@ -11,6 +11,7 @@
 
 #include "libckpt-ocl/proxy/device/mapping.h"
 #include "libckpt-ocl/proxy/device/portable.h"
+#include "libckpt-ocl/proxy/serve/buffer_files.h"
 #include "libckpt-ocl/proxy/serve/header_folder.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
 #include "libckpt-ocl/proxy/serve/queues.h"
@@ -36,6 +37,7 @@ class Server {
   Channel channel;
   Output output{channel};
   Queues queues{channel, output, objects};
+  BufferFiles buffer_files;
   std::optional<Portable> portable;  // with --portable
 
   // The files for the next build of a program, after Op::Headers.
@@ -102,6 +104,8 @@ void create_image(Server &s, const CommandHeader &h, Reader r);
 void transfer_image(Server &s, const CommandHeader &h, Reader r);
 void sub_devices(Server &s, const CommandHeader &h, Reader r);
 void kernel_sub_group(Server &s, const CommandHeader &h, Reader r);
+void share_memory(Server &s, const CommandHeader &h, Reader r, int file);
+void buffer_file(Server &s, const CommandHeader &h, Reader r);
 void move_contents(Server &s, const CommandHeader &h, Reader r);
 cl_int program_info(Server &s, u64 program, u64 device, u32 param, Bytes &value);
 cl_int info_value(Server &s, InfoOf of, u64 number, u64 second, u32 param, Bytes &value);

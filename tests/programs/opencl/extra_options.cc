@@ -16,7 +16,8 @@
 //
 // CKPT_TEST_1_2 in the environment has the opposite effect: no driver knows a query of OpenCL 2.x
 // or 3.0. (oclgrind 21.10 is a 1.2 driver that answers them.)
-// CKPT_TEST_NO_COMPILER: every build fails, with a build log.
+// CKPT_TEST_ACCELERATOR: every device has that type, so that it counts as one with memory of its
+// own. CKPT_TEST_NO_COMPILER: every build fails, with a build log.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
@@ -159,6 +160,9 @@ extern "C" {
   if (in_proxy() && std::getenv("CKPT_TEST_1_2") && param > CL_DEVICE_PRINTF_BUFFER_SIZE &&
       param < 0x4000)
     return CL_INVALID_VALUE;
+  constexpr cl_device_type kAccelerator = CL_DEVICE_TYPE_ACCELERATOR;
+  if (in_proxy() && std::getenv("CKPT_TEST_ACCELERATOR") && param == CL_DEVICE_TYPE)
+    return answer(&kAccelerator, sizeof kAccelerator, room, value, needed);
   if (const char *uuid = uuid_of(device)) {
     if (param == CL_DEVICE_UUID_KHR) return answer_uuid(uuid, room, value, needed);
     if (param == CL_DEVICE_EXTENSIONS) return answer_extensions(device, room, value, needed);
