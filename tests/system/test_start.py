@@ -324,12 +324,12 @@ def ours(ground, before):
     return [p for p in set(tree_of(1)) - before if str(ground.ckpt.folder) in cwd_of(p)]
 
 
-def check_nothing_is_left(ground, before):
+def check_nothing_is_left(ground, before, shared_memory):
     wait_for(lambda: not ours(ground, before), f"the end of {ours(ground, before)}")
     # The next tool removes the folders of killed ones.
     subprocess.run([ground.ckpt.tool("ckpt-image"), "clean"], env=ground.ckpt.env, check=True, capture_output=True)
     assert not ground.left_over()
-    assert not [n for n in os.listdir("/dev/shm") if "ckpt" in n or "sem." in n]
+    assert set(os.listdir("/dev/shm")) <= shared_memory  # each copy has its own
     assert not list(ground.ckpt.folder.glob("*.ckpt-*"))
     assert len(ground.finish(ground.start())) == COPIES
 
@@ -342,16 +342,16 @@ KILLED = "f = open('gone', 'w+b'); os.unlink('gone'); " + WORK["lock"]
 @pytest.mark.parametrize("step", ["check", "start", "wait", "copy", "session", "criu"])
 def test_a_killed_start_leaves_nothing(ground, step):
     ground.template(KILLED)
-    before = set(tree_of(1))
+    before, shared_memory = set(tree_of(1)), set(os.listdir("/dev/shm"))
     job = ground.ckpt.start("ckpt-start", ["img", "-n", "3", "--output", "out-%n"], env={"CKPT_TEST_STOP_AT": step})
     job.wait()
-    check_nothing_is_left(ground, before)
+    check_nothing_is_left(ground, before, shared_memory)
 
 
 @pytest.mark.parametrize("step", ["copy", "session", "criu", "devices"])
 def test_copies_end_if_the_start_is_killed(ground, step):
     ground.template(KILLED)
-    before = set(tree_of(1))
+    before, shared_memory = set(tree_of(1)), set(os.listdir("/dev/shm"))
     job = ground.ckpt.start("ckpt-start", ["img", "-n", "3", "--output", "out-%n"], env={"CKPT_TEST_HOLD_AT": step})
     held = lambda: [p for p in tree_of(job.pid) if state_of(p) == "T" and name_of(p) == "ckpt-start"]
     wait_for(lambda: len(held()) == 3, "the keepers")
@@ -360,7 +360,7 @@ def test_copies_end_if_the_start_is_killed(ground, step):
     wait_for(lambda: job.process.poll() is not None, "the end of ckpt-start")
     for pid in keepers:
         os.kill(pid, signal.SIGCONT)
-    check_nothing_is_left(ground, before)
+    check_nothing_is_left(ground, before, shared_memory)
 
 
 def state_of(pid):
