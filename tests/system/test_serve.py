@@ -10,6 +10,7 @@ from test_start import free_port
 
 SERVE = BUILD / "examples" / "serve"
 pytestmark = pytest.mark.skipif(not SERVE.exists(), reason="examples/serve is not built")
+DEVICE = ("--device", "ocl:pthread")  # of PoCL
 QUESTIONS = [0, 1, 7, 4294967295]
 
 
@@ -24,7 +25,7 @@ def answers(port):
 
 def test_eight_copies_answer_as_the_cold_server(ckpt):
     port = free_port()
-    job = ckpt.run(SERVE, "--port", str(port), "--mib", "8")
+    job = ckpt.run(SERVE, "--port", str(port), "--mib", "8", options=DEVICE)
     job.wait_text("ready")
     cold, token = answers(port), ask(port, "copy")["token"]
     assert ask(port, "copy")["copy"] == 0 and len(set(cold)) == len(QUESTIONS)
@@ -45,7 +46,7 @@ def test_eight_copies_answer_as_the_cold_server(ckpt):
 
 def test_a_copy_of_a_copy_answers_as_the_cold_server(ckpt):
     port = free_port()
-    job = ckpt.run(SERVE, "--port", str(port), "--mib", "4")
+    job = ckpt.run(SERVE, "--port", str(port), "--mib", "4", options=DEVICE)
     job.wait_text("ready")
     cold = answers(port)
     ckpt.dump(job.pid, "img", "--template")
