@@ -231,6 +231,7 @@ inline constexpr std::string_view kGpuMemoryProxy = "cuda-memory";
 // Flags of CheckpointWanted.
 inline constexpr u32 kStopAfter = 1;  // end the program after the dump
 inline constexpr u32 kOverwrite = 2;
+inline constexpr u32 kAsTemplate = 4;
 
 // The message in the outcome pipe, written at once: u32 size of the rest, then these fields.
 enum class Outcome : u8 { Continue = 'C', Restored = 'R', Failed = 'F' };

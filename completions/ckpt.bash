@@ -180,7 +180,7 @@ _ckpt_dump() {
     --suspend) [[ $COMP_LINE == *--suspend=* ]] && _ckpt_words 'full memory' || _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --check --suspend --to --all --user --user-time --job --json --quiet --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --template --tcp-close --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --check --suspend --to --all --user --user-time --job --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
@@ -205,6 +205,25 @@ _ckpt_restore() {
     *)
       if [[ $cur == -* ]]; then
         _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --truncate-file --append-files --ignore-processor --key-file --shared-key --trust-image --as-root --resume --copy-ahead --all --user-time --job --member --checkpoint --wait --json-report --version --help'
+      else
+        _ckpt_images
+      fi
+      ;;
+  esac
+}
+
+_ckpt_start() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --device) _ckpt_device_list ;;
+    -n | --copies) _ckpt_words '2 4 8' ;;
+    --listen) _ckpt_words '8080=9001-9004' ;;
+    --set | --hostname) ;;
+    --output | --key-file) _ckpt_files ;;
+    *)
+      if [[ $cur == -* ]]; then
+        _ckpt_words '--copies --listen --set --hostname --output --device --share-files --detach --json --key-file --shared-key --trust-image --portable --version --help'
       else
         _ckpt_images
       fi
@@ -427,6 +446,7 @@ complete -F _ckpt_run ckpt-run
 complete -F _ckpt_helper ckpt-helper
 complete -F _ckpt_dump ckpt-dump
 complete -F _ckpt_restore ckpt-restore
+complete -F _ckpt_start ckpt-start
 complete -F _ckpt_image ckpt-image
 complete -F _ckpt_fatbin ckpt-fatbin
 complete -F _ckptd ckptd

@@ -13,8 +13,9 @@ std::vector<std::string> common_arguments(const CriuRun &run, const char *verb) 
                              // Without plugins: cuda_plugin, where it is installed, would lock and
                              // resume the devices that the agent has left. The folder has none.
                              "--libdir", run.folder, "--stream", "--leave-stopped", "--shell-job",
-                             "--file-locks", "--tcp-established", "--network-lock", "skip", "-D",
-                             run.folder, "-o", run.log, run.errors_only ? "-v1" : "-v4"};
+                             "--file-locks", run.tcp_close ? "--tcp-close" : "--tcp-established",
+                             "--network-lock", "skip", "-D", run.folder, "-o", run.log,
+                             run.errors_only ? "-v1" : "-v4"};
   if (run.unprivileged) c.push_back("--unprivileged");
   return c;
 }

@@ -23,6 +23,7 @@ struct CriuRun {
   std::string log;                             // a file's name, or "-": standard output
   bool errors_only = false;                    // in the log
   bool unprivileged = false;                   // CRIU does not run as root
+  bool tcp_close = false;                      // TCP connections are closed in a restored program
   std::vector<std::pair<int, u64>> inherited;  // a restore: descriptors, and inodes of the pipes
 };
 

@@ -185,6 +185,15 @@ Option CommandLine::option(const std::string &names, T &value, const std::string
   return declaration;
 }
 
+Option CommandLine::repeated(const std::string &names, std::vector<std::string> &values,
+                             const std::string &help) {
+  Declared declared(names);
+  CLI::Option *option = app_->add_option(declared.names, values, help);
+  option->allow_extra_args(false);
+  option->type_name(declared.value);
+  return Option(option);
+}
+
 Option CommandLine::size_option(const std::string &names, u64 &bytes, const std::string &help) {
   Declared declared(names);
   CLI::Option *option = app_->add_option(declared.names, bytes, help);

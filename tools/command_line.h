@@ -81,6 +81,9 @@ class CommandLine {
   // T: std::string, int, unsigned, u64, double, or std::optional of a number.
   template <class T>
   Option option(const std::string &names, T &value, const std::string &help);
+  // May be given more than once, with one value each time.
+  Option repeated(const std::string &names, std::vector<std::string> &values,
+                  const std::string &help);
   // With a unit: 512M, 2G.
   Option size_option(const std::string &names, u64 &bytes, const std::string &help);
   // An option that names a file with any of the options, as lines of the form name = value.

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "agent/ipc/session.h"
+#include "agent/ipc/this_copy.h"
 #include "agent/runtime/agent.h"
 #include "ckpt/ckpt.h"
 #include "ckpt_config.h"
@@ -17,7 +18,8 @@ namespace {
 using protocol::Depth;
 using protocol::Type;
 
-static_assert(CKPT_STOP == protocol::kStopAfter && CKPT_OVERWRITE == protocol::kOverwrite);
+static_assert(CKPT_STOP == protocol::kStopAfter && CKPT_OVERWRITE == protocol::kOverwrite &&
+              CKPT_TEMPLATE == protocol::kAsTemplate);
 
 // Plain bytes, because a thread_local with a destructor would run our code at the end of every
 // thread.
@@ -133,7 +135,8 @@ using namespace ckpt::agent;
 extern "C" {
 
 int ckpt_checkpoint(const char *image, unsigned flags, struct ckpt_result *result) {
-  if (!image || !*image || (flags & ~(CKPT_STOP | CKPT_OVERWRITE))) return failed(CKPT_ERR_INVALID);
+  if (!image || !*image || (flags & ~(CKPT_STOP | CKPT_OVERWRITE | CKPT_TEMPLATE)))
+    return failed(CKPT_ERR_INVALID);
   Result<Agent *> agent = Agent::get();
   if (!agent) return agent_error(agent.error());
   if ((*agent)->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);
@@ -178,6 +181,20 @@ int ckpt_include(const void *address, size_t bytes) {
   for (Participant *p : agent->participants())
     if (p->include(address)) return 0;
   return failed(CKPT_ERR_UNKNOWN);
+}
+
+int ckpt_copy_info(struct ckpt_copy *copy) {
+  const CopyFacts *facts = this_copy();
+  if (copy) *copy = {};
+  if (facts && copy) *copy = {facts->number, facts->copies, facts->generation, {}};
+  return facts ? 1 : 0;
+}
+
+const char *ckpt_setting(const char *name) {
+  const CopyFacts *facts = name ? this_copy() : nullptr;
+  if (!facts) return nullptr;
+  auto setting = facts->settings.find(name);
+  return setting == facts->settings.end() ? nullptr : setting->second.c_str();
 }
 
 int ckpt_suspend(const char *folder) { return suspend(folder, Depth::Full); }

@@ -78,6 +78,9 @@ enum ckpt_state {
 /* Flags of ckpt_checkpoint(). */
 #define CKPT_STOP 1u      /* end the program once the image is complete; only copies return */
 #define CKPT_OVERWRITE 2u /* replace an existing image; without this flag, that is an error */
+#define CKPT_TEMPLATE                                                          \
+  4u /* copies can run at the same time, started by ckpt-start(1); what copies \
+        cannot have is refused */
 
 struct ckpt_result {
   int outcome;           /* enum ckpt_outcome; the same as the return value */
@@ -157,6 +160,28 @@ CKPT_API int ckpt_exclude(const void *address, size_t bytes);
  * of a cl_mem cannot be taken back: CKPT_ERR_UNKNOWN.
  */
 CKPT_API int ckpt_include(const void *address, size_t bytes);
+
+/* What a process can learn about itself if ckpt-start has started it from a template. */
+struct ckpt_copy {
+  unsigned number;      /* of this copy among those of one ckpt-start, from 1 on */
+  unsigned copies;      /* that were started together */
+  uint64_t generation;  /* 1: a copy of the program, 2: a copy of a copy, and so on */
+  uint64_t reserved[4]; /* zero */
+};
+
+/*
+ * Returns 1 in a copy that ckpt-start has started, and 0 in any other process, also without a
+ * session. `copy` may be NULL; otherwise it is filled in, with zeros where this is no copy. Call it
+ * in an `after` callback with CKPT_RESTORED, or where ckpt_checkpoint() has returned it: before
+ * that, a copy has the random numbers, keys and UUIDs of all others.
+ */
+CKPT_API int ckpt_copy_info(struct ckpt_copy *copy);
+
+/*
+ * The value of `ckpt-start --set NAME=VALUE`. NULL: there is none, or this is no copy. The string
+ * stays valid.
+ */
+CKPT_API const char *ckpt_setting(const char *name);
 
 /*
  * Suspends this process: it gives up its devices with all memory on them. The contents go into an

@@ -32,6 +32,10 @@ WRONG = [
     ("ckpt-restore", "no image was given"),
     ("ckpt-restore --devise ocl:0 image", 'did you mean "--device"?'),
     ("ckpt-restore --resume 1 image", "cannot be combined"),
+    ("ckpt-start", "IMAGE is missing"),
+    ("ckpt-start -n 0 image", '"0" is not a number from 1 to'),
+    ("ckpt-dump --tcp-close 1", "--tcp-close needs --template"),
+    ("ckpt-dump --template --parent image 1", "cannot be combined"),
     ("ckpt-image", "no command was given"),
     ("ckpt-image shwo image", 'no command "shwo"; did you mean "show"?'),
     ("ckpt-image show", "IMAGE is missing"),
@@ -121,7 +125,7 @@ def test_the_version_says_what_was_built_and_which_images_it_writes(tool):
     first, commit, images, *more = run(BUILD / "tools" / tool, "--version").stdout.splitlines()
     assert re.fullmatch(rf"{tool} \d+\.\d+\.\d+", first) and re.fullmatch(r"commit (unknown|[0-9a-f]{10,})", commit)
     assert re.fullmatch(r"images of version \d+; older ones can be read", images)
-    assert bool(more) == (tool in ("ckpt-dump", "ckpt-restore")) and all("CRIU" in line for line in more)
+    assert bool(more) == (tool in ("ckpt-dump", "ckpt-restore", "ckpt-start")) and all("CRIU" in line for line in more)
 
 
 def test_helper_and_software_device_know_the_short_help():

@@ -16,7 +16,7 @@ from cuda_programs import make  # noqa: F401, a fixture
 from deadline import Deadline
 from toolkit import NVCC
 
-TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-ps", "ckpt-history", "ckpt-top", "ckpt-sim",
+TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-start", "ckpt-image", "ckpt-fatbin", "ckpt-ps", "ckpt-history", "ckpt-top", "ckpt-sim",
          "ckpt-node-bench", "ckpt-schedd", "ckpt-idled", "ckpt-devd", "ckptd"]
 DEADLINE = 90
 
@@ -240,6 +240,7 @@ NEEDS = [
       "ckpt-dump --leave-running -o monday.img $(pgrep -x heat)",
       "ckpt-dump --leave-running --parent monday.img -o tuesday.img $(pgrep -x heat)",
       "ckpt-dump -o heat.img $(pgrep -x heat)"]),
+    (r"^ckpt-start\b", [*HEAT, "ckpt-dump --template -o warm.img $(pgrep -x heat)"]),
     # Ends the restored program when it has made further steps.
     (RESTORE, ["size=$(stat -c %s heat.log); (until [ $(stat -c %s heat.log) != $size ]; do sleep 0.1; done; pkill -x heat) &"]),
     (r"\./(simulation|job\.sh)\b",
@@ -282,7 +283,7 @@ def test_an_example_of_a_man_page_runs(page, example, shell, tmp_path):
 @pytest.mark.no_criu
 def test_every_tool_has_examples():
     pages = {p.name.split(".")[0] for p in documents.PAGES if documents.examples(p)}
-    assert pages >= {"ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckptd", "ckpt-top", "ckpt-sim", "softcuda-run"}
+    assert pages >= {"ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-start", "ckpt-image", "ckpt-fatbin", "ckptd", "ckpt-top", "ckpt-sim", "softcuda-run"}
 
 
 # ---- other commands

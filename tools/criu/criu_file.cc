@@ -51,6 +51,29 @@ void ProtoMessage::set_number(u32 field, u64 value) {
     if (f.number == field && f.wire_type == kVarint) f.value = value;
 }
 
+std::vector<u64> ProtoMessage::numbers(u32 field) const {
+  std::vector<u64> values;
+  for (const Field &f : fields_)
+    if (f.number == field && f.wire_type == kVarint) values.push_back(f.value);
+  return values;
+}
+
+// In the place of the first one.
+void ProtoMessage::set_numbers(u32 field, const std::vector<u64> &values) {
+  std::vector<Field> fields;
+  bool placed = false;
+  for (Field &f : fields_) {
+    if (f.number != field || f.wire_type != kVarint) {
+      fields.push_back(std::move(f));
+      continue;
+    }
+    for (u64 value : values)
+      if (!placed) fields.push_back({field, kVarint, value, {}});
+    placed = true;
+  }
+  fields_ = std::move(fields);
+}
+
 ByteView ProtoMessage::bytes(u32 field) const {
   const Field *f = find(field);
   return f ? ByteView(f->content) : ByteView();

@@ -23,6 +23,9 @@ class ProtoMessage {
   // An integer field; 0 if it is absent.
   u64 number(u32 field) const;
   void set_number(u32 field, u64 value);  // does nothing if it is absent
+  // All values of a repeated integer field that is not packed.
+  std::vector<u64> numbers(u32 field) const;
+  void set_numbers(u32 field, const std::vector<u64> &values);  // does nothing if it is absent
   // A string, or an embedded message as bytes; empty if it is absent.
   ByteView bytes(u32 field) const;
   void set_bytes(u32 field, ByteView value);  // does nothing if it is absent

@@ -43,7 +43,10 @@ struct RegularFileFields {
   static constexpr u32 kFlags = 2, kName = 6, kSize = 8, kExternal = 9, kMode = 10;
 };
 struct UnixSocketFields {
-  static constexpr u32 kName = 11;
+  static constexpr u32 kName = 11, kFolder = 14, kUnlinked = 15;
+};
+struct LockFields {
+  static constexpr u32 kPid = 3, kFd = 4;
 };
 struct FdinfoFields {
   static constexpr u32 kId = 1, kFd = 4;
@@ -120,6 +123,8 @@ class FactReader {
       each([&](ByteView m) { return read_tree(m); });
     else if (name == "files.img")
       each([&](ByteView m) { return read_file(m); });
+    else if (name == "filelocks.img")
+      each([&](ByteView m) { return read_lock(m); });
     else if (name == "remap-fpath.img")
       each([&](ByteView m) { return read_remap(m); });
     else if (auto core = number_in(name, "core-"))
@@ -245,6 +250,7 @@ class FactReader {
         std::string path(text(name));
         if (path.starts_with('/')) f.socket = path.substr(0, path.find('\0'));
       });
+      f.unix_name = unix_name_of(socket);
     });
     each_embedded(message, FileFields::kRegular, [&](ByteView regular) {
       Numbers r(regular);
@@ -256,6 +262,25 @@ class FactReader {
         f.mode = static_cast<u32>(r.at(RegularFileFields::kMode));
       f.by_other_name |= r.at(RegularFileFields::kExternal) != 0;
     });
+    return n.sound;
+  }
+
+  // A relative name begins in the folder that CRIU has found it in. An unlinked socket has none.
+  static std::string unix_name_of(ByteView socket) {
+    std::string name, folder;
+    each_embedded(socket, UnixSocketFields::kName, [&](ByteView n) { name = text(n); });
+    each_embedded(socket, UnixSocketFields::kFolder, [&](ByteView n) { folder = text(n); });
+    if (name.empty()) return {};
+    if (name.front() == '\0') return "@" + name.substr(1);
+    if (Numbers(socket).at(UnixSocketFields::kUnlinked)) return {};
+    name.resize(std::min(name.find('\0'), name.size()));
+    return name.starts_with('/') || folder.empty() ? name : folder + "/" + name;
+  }
+
+  bool read_lock(ByteView message) {
+    Numbers n(message);
+    facts_.locks.push_back(
+        {static_cast<pid_t>(n.at(LockFields::kPid)), static_cast<int>(n.at(LockFields::kFd))});
     return n.sound;
   }
 
@@ -294,8 +319,8 @@ class FactReader {
 
 bool is_fact_file(const std::string &name) {
   return name == "pstree.img" || name == "files.img" || name == "remap-fpath.img" ||
-         number_in(name, "core-") || number_in(name, "mm-") || number_in(name, "pagemap-") ||
-         number_in(name, "fdinfo-") || ghost_in(name);
+         name == "filelocks.img" || number_in(name, "core-") || number_in(name, "mm-") ||
+         number_in(name, "pagemap-") || number_in(name, "fdinfo-") || ghost_in(name);
 }
 
 void FactFiles::add(const std::string &name, ByteView part) {

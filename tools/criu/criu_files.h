@@ -68,12 +68,18 @@ struct CriuFiles {
   struct File {
     std::string path;    // of a regular file, else ""
     std::string socket;  // the absolute path to which a UNIX socket is bound, else ""
+    // To which a UNIX socket is bound: "/run/a", "@a" where that is an abstract name, else "".
+    std::string unix_name;
     u64 size = 0;
     std::optional<u32> mode;
     bool by_other_name = false;  // CRIU makes it, or finds it by another name
     u32 flags = 0;               // of open(2), with which it is opened
     u32 link = 0;                // the ID of the file by whose name it is found; 0: none
     u32 ghost = 0;               // the number of the unlinked file that is made anew; 0: none
+  };
+  struct Lock {  // on a file
+    pid_t pid = 0;
+    int fd = -1;
   };
   struct Ghost {  // an unlinked file, as it is made anew
     uid_t uid = 0;
@@ -86,8 +92,9 @@ struct CriuFiles {
   std::map<u32, File> files;                      // by ID
   std::map<u32, Ghost> ghosts;                    // by number
   std::map<u32, std::map<int, u32>> descriptors;  // by table: the ID of the file of each
-  std::map<std::string, u64> sizes;               // of all of CRIU's files
-  bool complete = true;  // false: a file was too large, or cannot be parsed
+  std::vector<Lock> locks;
+  std::map<std::string, u64> sizes;  // of all of CRIU's files
+  bool complete = true;              // false: a file was too large, or cannot be parsed
 
   static CriuFiles of(const FactFiles &files);
   static CriuFiles of(const storage::ImageReader &image);

@@ -89,7 +89,7 @@ Connections::Trouble Connections::trouble_of(const Held &h, Scope scope) const {
         fmt::format("is a TCP connection to {} in a network namespace of the program's own, "
                     "which ckpt cannot checkpoint: close it first",
                     s.remote.text())};
-  return scope == Scope::Job ? Trouble{} : trouble_of_other_end(h);
+  return scope == Scope::Program ? trouble_of_other_end(h) : Trouble{};
 }
 
 Connections::Trouble Connections::trouble_of_other_end(const Held &h) const {
@@ -146,7 +146,7 @@ void Connections::check(const Target &target, Scope scope, Closables &reasons) {
     all = now.troubles(scope);
   }
   for (Trouble &t : all) reasons.push_back({t.pid, std::move(t.why)});
-  if (!now.empty() && all.empty()) now.check_lock(reasons);
+  if (!now.empty() && all.empty() && scope != Scope::Closed) now.check_lock(reasons);
 }
 
 void Connections::check_lock(Closables &reasons) const {

@@ -22,8 +22,8 @@ namespace ckpt::tools {
 class Connections {
  public:
   // Where the other ends of the connections may be. The coordinator of a job checks those that are
-  // in another program of the job.
-  enum class Scope { Program, Job };
+  // in another program of the job. Closed: no end is restored.
+  enum class Scope { Program, Job, Closed };
 
   static Connections read(const Target &target);
 

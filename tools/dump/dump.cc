@@ -224,6 +224,7 @@ Result<> Dump::announce() {
 Result<> Dump::lock_connections() {
   connections_ = Connections::read(target_);
   reuse_ = reuse_of_sockets(target_.processes);
+  if (options_.tcp_close) return {};
   rights_.connections = !connections_.empty();
   if (connections_.empty()) return {};
   CKPT_TRY(connection_lock_, ConnectionLock::take(connections_.flows()));
@@ -236,9 +237,10 @@ Result<> Dump::dump_criu_side() {
   if (marker_.descriptor() >= 0) inherited.push_back(marker_.descriptor());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   if (!options_.criu_log.empty()) log = options_.criu_log;
-  Result<> done = dump_host_side({criu_, rights_, target_, *image_, facts_, cancel_,
-                                  std::move(inherited), std::move(log), recorded_},
-                                 stopped_);
+  Result<> done =
+      dump_host_side({criu_, rights_, target_, *image_, facts_, cancel_, std::move(inherited),
+                      std::move(log), recorded_, options_.tcp_close},
+                     stopped_);
   if (done || stopped_) links_ = keep_link_remaps(target_, read_descriptors(target_));
   return done ? done : cause_of(done.error());
 }
@@ -283,17 +285,20 @@ Result<> Dump::record_stopped_program() {
   CKPT_TRY(std::vector<OuterPipe> pipes, find_outer_pipes(target_, table, agents_.outcome_pipes()));
   manifest_["pipes"] = describe_pipes(pipes);
   manifest_["fifos"] = describe_fifos(target_, table);
+  describe_template(manifest_);
+  describe_copy();
   return save_unread(pipes, *image_);
 }
 
 // What has been read of a process that is killed meanwhile is incomplete: the image would lack its
 // descriptors. A stopped process can be killed at any time (by the OOM killer, or by a user).
-Result<> Dump::check_recorded() const {
+Result<> Dump::check_recorded() {
   for (const Process &before : target_.processes) {
     Result<Process> now = read_process(before.pid);
     bool same = now && now->start_ticks == before.start_ticks && now->ending == before.ending;
     if (!same) return fail("{} was killed during the checkpoint", name_of(before));
   }
+  CKPT_CHECK(check_recorded_template());
   return check_restorable(manifest_, CriuFiles::of(facts_), target_.files, rights_.for_files());
 }
 
@@ -311,7 +316,7 @@ Result<> Dump::check_no_new_agents() const {
 
 // CRIU has dumped these too, while their packets were not stopped.
 Result<> Dump::check_no_new_connections(const Connections &now) const {
-  if (now.all_in(connections_)) return {};
+  if (options_.tcp_close || now.all_in(connections_)) return {};
   return fail_with_hint("the program made a TCP connection in the middle of the checkpoint",
                         "run ckpt-dump again");
 }

@@ -51,6 +51,8 @@ struct DumpOptions {
   DumpBarriers *barriers = nullptr;  // of a job, which is checkpointed as one
   std::string criu_log;              // of a CRIU that fails; "": beside the image
   bool refuse_as_root = false;       // what only ckpt-restore --as-root could restore
+  bool as_template = false;          // copies of it can run at the same time (ckpt-start)
+  bool tcp_close = false;            // a template's copies find TCP connections closed
 };
 
 // What ckpt-dump --check has found (dry_run.cc).
@@ -109,6 +111,10 @@ class Dump {
   Result<> preflight();
   Reasons refusals();
   Closables find_closables() const;
+  Result<> refuse_as_template(Reasons &reasons);
+  void describe_template(nlohmann::json &manifest) const;
+  void describe_copy();
+  Result<> check_recorded_template();
   void ask_agents(Reasons &reasons);
   Result<DryRun> look();
   Result<> refusals_of_agents(Reasons &reasons);
@@ -126,7 +132,7 @@ class Dump {
   Failure cause_of(const Error &of_criu) const;
   Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
-  Result<> check_recorded() const;
+  Result<> check_recorded();
   Result<> record_owner();
   Result<> check_no_new_agents() const;
   Result<> wake();

@@ -71,6 +71,7 @@ Result<> Dump::preflight() {
   }
   for (Closable &c : closables)
     if (!may_close_.contains(c.pid)) reasons.push_back(std::move(c.why));
+  CKPT_CHECK(refuse_as_template(reasons));
   must_close_ = !closables.empty();
   return refuse_if(reasons);
 }
@@ -78,7 +79,9 @@ Result<> Dump::preflight() {
 Closables Dump::find_closables() const {
   Closables all;
   check_descriptors(target_, all);
-  auto scope = options_.barriers ? Connections::Scope::Job : Connections::Scope::Program;
+  auto scope = options_.barriers    ? Connections::Scope::Job
+               : options_.tcp_close ? Connections::Scope::Closed
+                                    : Connections::Scope::Program;
   Connections::check(target_, scope, all);
   check_unix_sockets(target_, all);
   check_socket_kinds(target_, all);

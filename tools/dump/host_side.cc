@@ -63,7 +63,8 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
                               .folder = ".",
                               .log = kLog,
                               .errors_only = errors_only(target.smallest_file_size_limit()),
-                              .unprivileged = side.rights.unprivileged()},
+                              .unprivileged = side.rights.unprivileged(),
+                              .tcp_close = side.tcp_close},
                              target.processes.front().ns_pid());
   c.insert(c.end(), criu.begin(), criu.end());
   return c;

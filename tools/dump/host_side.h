@@ -29,6 +29,7 @@ struct HostSide {
   std::vector<int> inherited;
   std::string kept_log;          // where a copy of CRIU's log goes after a failure
   RecordedIdentities &recorded;  // of the program's threads, once they are stopped
+  bool tcp_close = false;        // TCP connections are left out
 };
 
 // Runs CRIU. Sets `stopped` if CRIU leaves the whole process tree stopped, which it also does when

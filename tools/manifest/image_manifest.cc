@@ -126,6 +126,16 @@ bool plausible_file(const ImageManifest::StoredFile &f) {
          std::ranges::all_of(f.names, is_path);
 }
 
+std::optional<ImageManifest::Template> template_of(const json &m) {
+  if (!m.contains("template")) return std::nullopt;
+  return ImageManifest::Template{m.at("template").value("tcp_close", false)};
+}
+
+std::optional<CopyFacts> copy_of(const json &m) {
+  if (!m.contains("copy")) return std::nullopt;
+  return CopyFacts::parse(m.at("copy").get<std::string>());
+}
+
 std::optional<Endpoint> endpoint_of(const json &j) {
   return Endpoint::parse(j.at("address").get<std::string>(), j.at("port").get<u16>());
 }
@@ -183,10 +193,13 @@ ImageManifest parse_or_throw(const json &j) {
     return ImageManifest::Fifo{f.at("path").get<std::string>(), f.at("fd").get<int>(),
                                f.at("program_reads").get<bool>()};
   });
+  m.for_copies = template_of(j);
+  m.copy = copy_of(j);
+  bool without_connections = m.for_copies && m.for_copies->tcp_close;
   for (const json &s : j.value("sockets", json::array())) {
     std::optional<Endpoint> local = endpoint_of(s.at("local")), remote;
     if (s.contains("remote")) remote = endpoint_of(s.at("remote"));
-    if (local)
+    if (local && !(remote && without_connections))
       m.sockets.push_back({s.at("protocol") == "udp", s.at("v6").get<bool>(), *local, remote});
   }
   const json &streams = j.at("streams");
@@ -208,6 +221,8 @@ ImageManifest parse_or_throw(const json &j) {
   for (int fd = 0; fd < 3; fd++) {
     m.has_stream[fd] = streams.contains(kNames[fd]);
     m.terminal_at[fd] = m.has_stream[fd] && streams.at(kNames[fd]).at("kind") == "tty";
+    if (m.has_stream[fd] && streams.at(kNames[fd]).at("kind") == "file")
+      m.file_at[fd] = streams.at(kNames[fd]).value("target", "");
   }
   return m;
 }

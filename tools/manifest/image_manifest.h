@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/bytes.h"
+#include "common/base/copy_facts.h"
 #include "common/base/result.h"
 #include "helper/identity.h"
 #include "tools/net/inet_table.h"
@@ -110,6 +111,10 @@ struct ImageManifest {
     std::optional<Endpoint> remote;  // of a TCP connection
   };
 
+  struct Template {          // copies of it can run at the same time (ckpt-start)
+    bool tcp_close = false;  // TCP connections are closed in a restored program
+  };
+
   std::string program;
   std::set<std::string> processor_features;  // that the program may use; empty: unknown
   std::string cwd;
@@ -137,7 +142,10 @@ struct ImageManifest {
   std::vector<int> own_terminals;            // N of each /dev/pts/N that the program made itself
   bool terminal = false;                     // any process has another terminal open
   bool has_stream[3]{};                      // whether the root has a stdin, stdout and stderr
-  bool terminal_at[3]{};  // whether the root's stdin, stdout and stderr are terminals
+  bool terminal_at[3]{};   // whether the root's stdin, stdout and stderr are terminals
+  std::string file_at[3];  // the regular files that they are, else ""
+  std::optional<Template> for_copies;
+  std::optional<CopyFacts> copy;  // the program was one
 
   static Result<ImageManifest> parse(const nlohmann::json &manifest);
   // All IDs that must be free in the PID namespace of the restore, in ascending order: of

@@ -246,16 +246,18 @@ void fill_bounding_set(ProtoMessage &core) {
 
 }  // namespace
 
-StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const CriuRights &rights) {
+StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const CriuRights &rights,
+                        std::function<void(ProtoMessage &)> edit_file) {
   // CRIU compares the sizes. Files are truncated after it (grown_files.h).
-  auto edit_file = [files = grown_files(m, grown), renamed = renamed_sockets(m),
-                    user = rights.for_files()](ProtoMessage &e) {
+  auto edit_entry = [more = std::move(edit_file), files = grown_files(m, grown),
+                     renamed = renamed_sockets(m), user = rights.for_files()](ProtoMessage &e) {
     e.edit_each(FileEntry::kTimer, edit_timer);
     e.edit_each(FileEntry::kRegular, [&](ProtoMessage &f) { edit_regular_file(f, files); });
     e.edit_each(FileEntry::kUnixSocket, [&](ProtoMessage &s) {
       edit_unix_socket(s, renamed);
       if (user.uid != 0) keep_owner_of_socket(s, user);
     });
+    if (more) more(e);
   };
   auto edit_memory = [largest = largest_mapping()](ProtoMessage &mm) {
     mm.edit_each(MmEntry::kVmas, [&](ProtoMessage &vma) { edit_vma(vma, largest); });
@@ -273,7 +275,7 @@ StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const C
           .edited =
               [=, threads = threads_of(m), ended = ended_processes(m)](const std::string &n,
                                                                        Bytes bytes) {
-                if (n == "files.img") return edit_criu_file(std::move(bytes), edit_file);
+                if (n == "files.img") return edit_criu_file(std::move(bytes), edit_entry);
                 if (n == "tty-info.img")
                   return edit_criu_file(std::move(bytes), keep_owner_of_terminal);
                 if (n.starts_with("mm-")) return edit_criu_file(std::move(bytes), edit_memory);

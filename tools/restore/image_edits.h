@@ -27,6 +27,9 @@
 //                  tool.
 #pragma once
 
+#include <functional>
+
+#include "tools/criu/criu_file.h"
 #include "tools/criu/rights.h"
 #include "tools/criu/stream_server.h"
 #include "tools/manifest/file_checks.h"
@@ -34,6 +37,8 @@
 
 namespace ckpt::tools {
 
-StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const CriuRights &rights);
+// `edit_file`: further changes of each entry of files.img (copy_edits.h).
+StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const CriuRights &rights,
+                        std::function<void(ProtoMessage &)> edit_file = {});
 
 }  // namespace ckpt::tools

@@ -54,6 +54,8 @@ void restore_socket_options(const Processes &processes, const ImageManifest &m) 
     UniqueFd socket = descriptor(processes, s.at);
     std::vector<std::string> failed;
     if (socket) failed = s.state.apply_to(socket.get());
+    // It may be a connection, which has become a new socket without an address.
+    if (!failed.empty() && m.for_copies && m.for_copies->tcp_close) continue;
     if (!socket || !failed.empty())
       log::warn("the options of a socket (process {}, descriptor {}) could not be set again: {}",
                 s.at.pid, s.at.fd,

@@ -160,13 +160,13 @@ void check_kept_files(const ImageManifest &m, Reasons &reasons) {
   std::ranges::for_each(m.kept_fifos, check);
 }
 
-void check_memory_files(const ImageManifest &m, Reasons &reasons) {
-  for (const StoredFile &f : m.memory_files) {
+void check_memory_files(const std::vector<StoredFile> &files, Reasons &reasons) {
+  for (const StoredFile &f : files) {
     if (std::string why = refused(f); !why.empty()) reasons.push_back(std::move(why));
     if (std::string why = refused_folders(f); !why.empty()) reasons.push_back(std::move(why));
   }
-  check_room(m.memory_files, reasons);
-  check_writers(m.memory_files, reasons);
+  check_room(files, reasons);
+  check_writers(files, reasons);
 }
 
 RestoredMemoryFiles::~RestoredMemoryFiles() {

@@ -17,7 +17,7 @@ namespace ckpt::tools {
 
 // The reasons against it: no tmpfs, too little free space, a file of another user, or a process
 // that can change the file, such as the original program.
-void check_memory_files(const ImageManifest &m, Reasons &reasons);
+void check_memory_files(const std::vector<ImageManifest::StoredFile> &files, Reasons &reasons);
 
 // Kept files that are missing, and whose folders cannot be made.
 void check_kept_files(const ImageManifest &m, Reasons &reasons);

@@ -16,6 +16,7 @@
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/recorded_identities.h"
 #include "tools/manifest/restorable.h"
+#include "tools/manifest/template_rules.h"
 #include "tools/restore/kept_links.h"
 #include "tools/restore/memory_files.h"
 #include "tools/restore/recorded_sockets.h"
@@ -71,6 +72,18 @@ void find_devices(RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) 
     plan.no_devices_because = against.front();
 }
 
+// A copy writes its output elsewhere, and its memory files go into a tmpfs of its own.
+void leave_out_own_files(ImageManifest &m) {
+  std::set<std::string> outputs = output_files(m);
+  std::erase_if(m.files, [&](const ImageManifest::File &f) { return outputs.contains(f.path); });
+}
+
+std::vector<ImageManifest::StoredFile> shared_memory_files(const ImageManifest &m) {
+  std::vector<ImageManifest::StoredFile> shared = m.memory_files;
+  std::erase_if(shared, [](const auto &f) { return is_private_to_copy(f.path); });
+  return shared;
+}
+
 // Last, because the programs at the other ends notice it.
 void take_fifos(RestorePlan &plan, Reasons &reasons) {
   if (!reasons.empty()) return;
@@ -100,11 +113,12 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   RestorePlan plan;
   CKPT_TRY(plan.image, open_image(o));
   CKPT_TRY(plan.manifest, ImageManifest::parse(plan.image->manifest()));
+  if (o.for_copies) leave_out_own_files(plan.manifest);
   Reasons reasons, of_rights;
   plan.rights = rights_to_restore(
       plan.manifest,
       {.recorded = RecordedIdentities::of(*plan.image).ownership(),
-       .new_namespace = pids_taken(plan.manifest) || terminals_taken(plan.manifest),
+       .new_namespace = o.for_copies || pids_taken(plan.manifest) || terminals_taken(plan.manifest),
        .as_root = o.as_root},
       of_rights);
   bool as_user = plan.rights.way == CriuRights::Way::ForUser;
@@ -121,9 +135,10 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   else
     std::ranges::move(of_rights, std::back_inserter(reasons));
   check_program_files(plan, o, reasons);
-  check_memory_files(plan.manifest, reasons);
+  check_memory_files(o.for_copies ? shared_memory_files(plan.manifest) : plan.manifest.memory_files,
+                     reasons);
   check_kept_files(plan.manifest, reasons);
-  check_sockets(plan.manifest, reasons);
+  if (!o.for_copies) check_sockets(plan.manifest, reasons);
   if (!as_user) find_devices(plan, o, reasons);
   take_fifos(plan, reasons);
   CKPT_CHECK(no_reasons(o, reasons));

@@ -18,6 +18,7 @@
 namespace ckpt::tools {
 
 class JobRestore;
+struct Copy;
 
 struct RestoreOptions {
   std::string image;  // kPipeImage: from standard input
@@ -35,7 +36,9 @@ struct RestoreOptions {
   bool ignore_processor = false;
   std::string json_report;
   PeriodicOptions periodic;
-  JobRestore *job = nullptr;  // its other programs are restored at the same time
+  JobRestore *job = nullptr;   // its other programs are restored at the same time
+  bool for_copies = false;     // the image is a template, from which copies are started
+  const Copy *copy = nullptr;  // which of these this is
 };
 
 // An image, and everything that its restore needs.
@@ -56,6 +59,8 @@ Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o
 
 // Opens the image and checks everything that a restore needs, before anything is started. The error
 // names everything that prevents the restore. With Way::ForUser, become_owner() checks the devices.
+// `for_copies`: what each copy has of its own is left out of the manifest, and what it may get
+// another one of (addresses) is not checked.
 Result<RestorePlan> make_plan(const RestoreOptions &o);
 
 // Objects that only root can create.

@@ -13,13 +13,11 @@
 #include "common/base/new_file.h"
 #include "common/base/shortage.h"
 #include "helper/criu_arguments.h"
-#include "storage/format/pipe_format.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/stream_server.h"
-#include "tools/history/history.h"
-#include "tools/json_text.h"
 #include "tools/proc/process.h"
 #include "tools/restore/affinity.h"
+#include "tools/restore/copy_edits.h"
 #include "tools/restore/grown_files.h"
 #include "tools/restore/image_edits.h"
 #include "tools/restore/job_restore.h"
@@ -68,6 +66,7 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &pla
       [this] {
         if (streams_) streams_->after_stop();
       });
+  tell_copy();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -138,10 +137,21 @@ void Restore::show_program() {
   running_(root_);
 }
 
+// What the program can learn of itself as a copy, also after a dump of it.
+void Restore::tell_copy() {
+  const CopyFacts *facts = plan_.manifest.copy ? &*plan_.manifest.copy : nullptr;
+  if (options_.copy) facts = &options_.copy->facts;
+  if (facts) keeper_.write_file(kCopyFile, facts->text());
+}
+
 // In this PID namespace if all PIDs and pseudo-terminals are free, otherwise in a new one. With
 // ckpt-helper always in a new one, so that a user's image cannot choose PIDs in the machine's
-// namespace.
+// namespace. A copy always has one of its own.
 Result<> Restore::restore_host_side() {
+  if (options_.copy) {
+    place_ = std::make_unique<SessionPlace>(plan_.manifest.session_folder);
+    return try_criu(true);
+  }
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
   keeper_.on_renewal([alias = alias_.get()] { alias->renew(); });
   if (plan_.rights.by_helper()) return try_criu(true);
@@ -156,9 +166,10 @@ Result<> Restore::restore_host_side() {
 Result<> Restore::try_criu(bool new_namespace) {
   new_namespace_ = new_namespace;
   CKPT_TRY(streams_, RestoredStreams::plan(plan_.manifest, *plan_.image,
-                                           {.detach = options_.detach,
+                                           {.detach = options_.detach || options_.copy,
                                             .new_namespace = new_namespace,
-                                            .output_file = options_.output_file}));
+                                            .output_file = options_.copy ? options_.copy->output
+                                                                         : options_.output_file}));
   CKPT_CHECK(agents_.make_outcome_pipes());
   CKPT_TRY(SessionFolder folder, SessionFolder::create("restore-"));
   Result<> done = run_stem(folder.path(), new_namespace);
@@ -193,15 +204,25 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
                                       .log = kLog,
                                       .errors_only = errors_only(m.file_size_limit),
                                       .unprivileged = plan_.rights.unprivileged(),
+                                      .tcp_close = m.for_copies && m.for_copies->tcp_close,
                                       .inherited = inherited_pipes()});
   s.criu.push_back("--restore-sibling");  // a child of the stem
   s.keep_capabilities = plan_.rights.way == CriuRights::Way::Own;
   s.last_pid = m.pids().back() + kPidGap;
-  if (new_namespace && !alias_->linked() && m.session_folder != keeper_.folder()) {
+  bool linked = alias_ && alias_->linked();
+  if (new_namespace && !linked && m.session_folder != keeper_.folder()) {
     s.bind_from = keeper_.folder();
     s.bind_to = m.session_folder;
   }
   return s;
+}
+
+StreamEdits Restore::edits() const {
+  std::function<void(ProtoMessage &)> of_copy;
+  if (options_.copy)
+    of_copy = [edits = CopyEdits(plan_.manifest, CriuFiles::of(*plan_.image), *options_.copy)](
+                  ProtoMessage &file) { edits.edit(file); };
+  return image_edits(plan_.manifest, options_.grown_files, plan_.rights, std::move(of_copy));
 }
 
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
@@ -209,8 +230,7 @@ Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
   CKPT_CHECK(lock_connections());
   KeptLinks links;
   CKPT_CHECK(links.make(plan_.manifest.links));
-  StreamServer server(*plan_.image,
-                      image_edits(plan_.manifest, options_.grown_files, plan_.rights));
+  StreamServer server(*plan_.image, edits());
   CKPT_CHECK(plan_.rights.by_helper() ? start_helper_stem(folder, server)
                                       : start_own_stem(folder, new_namespace, server));
   wait_and_name_locks(stem_.events.get(), stem_.pid, plan_.manifest);
@@ -337,52 +357,6 @@ Result<> Restore::bring_back_devices() {
   log::error("{}; the program continues without them", done.error().what);
   agents_.continue_without_devices();
   return {};
-}
-
-nlohmann::json Restore::report() const {
-  return {{"image", options_.image},
-          {"pid", root_},
-          {"processes", plan_.manifest.processes.size()},
-          {"bytes", plan_.image->stats().raw_bytes},
-          {"own_pid_namespace", new_namespace_},
-          {"seconds", phases_.total_seconds()},
-          {"phases", phases_.json()}};
-}
-
-nlohmann::json Restore::device_times() const {
-  const RestoredAgents::Times &t = agents_.times();
-  return {{"connect_seconds", t.connect},
-          {"attach_seconds", t.attach},
-          {"load_seconds", t.load},
-          {"ahead_bytes", t.ahead_bytes},
-          {"ahead_seconds", t.ahead_seconds}};
-}
-
-Result<> Restore::write_report() const {
-  if (options_.json_report.empty()) return {};
-  CKPT_TRY(UniqueFd out, open_output(options_.json_report, O_TRUNC, 0666));
-  nlohmann::json all = report();
-  all["device_times"] = device_times();
-  return write_all(out.get(), view(json_text(all) + "\n"));
-}
-
-void Restore::note(const nlohmann::json &event) const {
-  std::vector<std::string> apis;
-  for (const ImageManifest::Requirement &r : plan_.manifest.requirements) apis.push_back(r.api);
-  std::string image = options_.image == storage::kPipeImage
-                          ? options_.image
-                          : std::filesystem::absolute(options_.image).lexically_normal().string();
-  nlohmann::json line = report();
-  line.update(event);
-  line.update({{"event", "restore"},
-               {"program", plan_.manifest.program},
-               {"devices", apis},
-               {"device_bytes", plan_.manifest.device_bytes},
-               {"stored_bytes", plan_.image->stats().stored_bytes},
-               {"compile_seconds", agents_.compile_seconds()},
-               {"image", image},
-               {"phases", phase_seconds(line["phases"])}});
-  append_history(history_file(), std::move(line));
 }
 
 }  // namespace ckpt::tools

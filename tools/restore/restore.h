@@ -18,6 +18,7 @@
 #include "tools/restore/restored_agents.h"
 #include "tools/restore/restored_streams.h"
 #include "tools/restore/session_alias.h"
+#include "tools/restore/session_place.h"
 #include "tools/restore/stem.h"
 #include "tools/session/keeper.h"
 
@@ -43,6 +44,8 @@ class Restore {
   Result<> restore();
   void show_program();
   Result<> restore_host_side();
+  void tell_copy();
+  StreamEdits edits() const;
   Result<> lock_connections();
   Result<> not_cancelled() const;
   Result<> try_criu(bool new_namespace);
@@ -69,6 +72,7 @@ class Restore {
 
   std::unique_ptr<RestoredStreams> streams_;
   std::unique_ptr<SessionAlias> alias_;
+  std::unique_ptr<SessionPlace> place_;  // of a copy, instead
   RestoredMemoryFiles memory_files_;
   RestoredAgents agents_;
   Stem stem_;

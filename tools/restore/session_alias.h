@@ -7,6 +7,10 @@
 
 namespace ckpt::tools {
 
+// The folder in which a session's folder is, unless another user than root could have made it, or a
+// link to it. An invalid descriptor otherwise.
+UniqueFd open_folder_of_sessions(const std::string &session_folder);
+
 // The environment of a restored program still contains the CKPT_SESSION of its first start, and
 // programs that it executes later inherit that. A symbolic link therefore leads from the old
 // session's folder to the new one.

@@ -85,6 +85,10 @@ void Keeper::program_ready() {
   ready_ = true;
 }
 
+void Keeper::write_file(std::string_view name, const std::string &content) {
+  files_.write(name, content);
+}
+
 void Keeper::image_written(const std::string &image) {
   last_image_ = image;
   struct stat index {};
@@ -187,7 +191,7 @@ std::vector<Process> Keeper::processes_of_program() const {
   for (pid_t child : children_of_program(table))
     if (!is_own_helper(child))
       add_tree(child);
-    else if (executable_name(child) == "ckpt-restore")
+    else if (runs_stems(child))
       for (pid_t below : table.children(child)) add_tree(below);
   return all;
 }

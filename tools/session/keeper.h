@@ -76,6 +76,10 @@ class Keeper {
   const std::string &folder() const { return folder_.path(); }
   const KeeperSignals &signals() const { return signals_; }
 
+  // Writes a file into the session's folder, and again if it is removed there. Before run(), or in
+  // the loop.
+  void write_file(std::string_view name, const std::string &content);
+
   // The program runs. `own_session`: it does not get the terminal's signals, so they are forwarded.
   void program_started(pid_t pid, bool own_session);
   // The program has its devices too: from now on ckpt-dump accepts it.

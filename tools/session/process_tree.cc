@@ -33,10 +33,15 @@ void kill_tree(pid_t root) {
   }
 }
 
+bool runs_stems(pid_t pid) {
+  std::string name = executable_name(pid);
+  return name == "ckpt-restore" || name == "ckpt-start";
+}
+
 bool is_own_helper(pid_t pid) {
   std::string name = executable_name(pid);
   return name == "ckpt-run" || name == "ckpt-dump" || name == "ckpt-restore" ||
-         name == "ckpt-cuda-server" ||
+         name == "ckpt-start" || name == "ckpt-cuda-server" ||
          (name.starts_with("ckpt-") && (name.ends_with("-proxy") || name.ends_with("-broker")));
 }
 

@@ -22,5 +22,7 @@ void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped);
 void kill_tree(pid_t root);
 // True for proxies, stems and tools of ckpt, which are recognised by the name of their executable.
 bool is_own_helper(pid_t pid);
+// True for ckpt-restore and ckpt-start, which are also the stems of the programs that they restore.
+bool runs_stems(pid_t pid);
 
 }  // namespace ckpt::tools

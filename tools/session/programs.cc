@@ -33,7 +33,7 @@ constexpr steady_clock::duration kPatienceWithAll = 2s;
 
 std::string keeper_socket(pid_t pid) {
   std::string name = executable_name(pid);
-  if (name != "ckpt-run" && name != "ckpt-restore") return {};
+  if (name != "ckpt-run" && name != "ckpt-restore" && name != "ckpt-start") return {};
   for (const std::string &path : listening_sockets(pid, std::string(protocol::kSessionSocket)))
     return path;
   return {};

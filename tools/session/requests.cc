@@ -312,6 +312,7 @@ Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message
   if (!image.empty()) arguments.insert(arguments.end(), {"-o", image});
   if (!(flags & protocol::kStopAfter)) arguments.push_back("--leave-running");
   if (flags & protocol::kOverwrite) arguments.push_back("--overwrite");
+  if (flags & protocol::kAsTemplate) arguments.push_back("--template");
   pid_t requester = client.peer;
   CKPT_CHECK(start_dump(arguments, working_folder_of(requester),
                         [requester](int wait_status, const nlohmann::json &report) {

@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds kPoll{5};
 
 bool is_keeper_executable(pid_t pid) {
   std::string name = executable_name(pid);
-  return name == "ckpt-run" || name == "ckpt-restore";
+  return name == "ckpt-run" || name == "ckpt-restore" || name == "ckpt-start";
 }
 
 std::string session_socket_of(pid_t pid) {
@@ -214,7 +214,7 @@ void find_escaped(const ProcessTable &table, Target &t) {
                                [&](const Process &q) { return q.pid == p.pid; });
     const Process *parent = table.find(p.parent);
     bool below_helper = parent && parent->pid != t.keeper && parent->pid != t.helper_stem &&
-                        executable_name(parent->pid) != "ckpt-restore";
+                        !runs_stems(parent->pid);
     if (!in_tree && p.pid != t.keeper && p.pid != t.helper_stem && !is_own_helper(p.pid) &&
         !below_helper && p.state != 'Z' && !foreign.contains(p.pid))
       t.escaped.push_back(p.pid);
