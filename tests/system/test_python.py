@@ -205,7 +205,8 @@ def test_the_interpreter_ends_while_a_callback_runs(ckpt, script):
         def slow():
             say("slow")
             time.sleep(0.5)
-        ckpt.on_checkpoint(slow, lambda outcome: say("after"))
+            say("done")
+        ckpt.on_checkpoint(slow)
         say("ready")
         until("stop")
         sys.exit(7)
@@ -214,19 +215,20 @@ def test_the_interpreter_ends_while_a_callback_runs(ckpt, script):
     dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one", "--leave-running"])
     job.wait_text("slow")
     (ckpt.folder / "stop").touch()
-    assert job.wait() == 7, job.error_text
+    assert job.wait() == 7 and job.lines == ["ready", "slow", "done"], job.text + job.error_text
     dump.wait()
 
 
 def test_the_child_of_a_fork_has_no_callbacks_and_takes_part_again(ckpt, script):
     job = script("""
-        ckpt.on_checkpoint(lambda: say("parent", os.getpid() == parent))
+        registration = ckpt.on_checkpoint(lambda: say("parent", os.getpid() == parent))
         held = ckpt.exclude(bytearray(1 << 20))
         ckpt.generation()
         parent = os.getpid()
         child = os.fork()
         if child == 0:
             held.include()
+            registration.remove()
             ckpt.on_checkpoint(lambda: say("child", os.getpid() != parent))
             ckpt.generation()
             say("ready")
