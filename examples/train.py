@@ -4,6 +4,7 @@
   ckpt-run python3 train.py
   ckpt-restore ckpt-train-PID.img       after a failure, in the middle of the loop
 """
+import os
 import sys
 
 import torch
@@ -25,6 +26,7 @@ def main(steps):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = torch.nn.Sequential(torch.nn.Linear(32, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1)).to(device)
     optimizer = torch.optim.AdamW(model.parameters())
+    series = "CKPT_RESTART_COUNT" in os.environ  # ckpt-run --image (train.sbatch) makes the images itself
     for step, (x, y) in zip(range(steps), ckpt.reopen(lambda start: batches(device, start))):
         loss = torch.nn.functional.mse_loss(model(x), y)
         optimizer.zero_grad()
@@ -32,7 +34,7 @@ def main(steps):
         optimizer.step()
         if step % 100 == 0:
             print(step, loss.item(), flush=True)
-        if ckpt.checkpoint(every="10m").restored:
+        if not series and ckpt.checkpoint(every="10m").restored:
             print("continued from the image", flush=True)
 
 

@@ -20,6 +20,7 @@ PACKED = Path(__file__).resolve().parent / "tree"
 """In an installed wheel; elsewhere there is none, and the system's tools are used."""
 
 _BUILD = "build-id"
+_LINKS = "links"  # a wheel cannot contain symbolic links
 
 
 def is_packed() -> bool:
@@ -56,6 +57,9 @@ def _copy(target: Path) -> None:
     made = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
         shutil.copytree(PACKED, made / "tree", symlinks=True)
+        for line in (PACKED / _LINKS).read_text().splitlines():
+            name, leads_to = line.split(" ", 1)
+            os.symlink(leads_to, made / "tree" / name)
         os.chmod(made / "tree", 0o700)
         os.rename(made / "tree", target)
     except OSError:

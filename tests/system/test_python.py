@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -607,3 +608,12 @@ def test_the_module_without_tools_says_what_is_missing(tmp_path):
     assert r.returncode == 125 and "ckpt-dump: error:" in r.stderr and "install ckpt's tools" in r.stderr
     r = subprocess.run([PYTHON, "-m", "libckpt", "wrong"], env=env, capture_output=True, text=True, timeout=60)
     assert r.returncode == 125 and "python3 -m libckpt COMMAND" in r.stderr
+
+
+@pytest.mark.no_criu
+def test_the_types_are_complete():
+    mypy = shutil.which("mypy")
+    if not mypy:
+        pytest.skip("there is no mypy")
+    r = subprocess.run([mypy, "--strict", "--cache-dir=/dev/null", MODULE / "libckpt"], capture_output=True, text=True, timeout=300)
+    assert r.returncode == 0, r.stdout
