@@ -27,7 +27,7 @@ class Exclusion:
         _excluded.add(self)
 
     def include(self) -> None:
-        """Images hold the contents again. The exclusion of OpenCL memory cannot be taken back and is an error."""
+        """Images hold the contents again. Later calls do nothing."""
         if self in _excluded:
             call("ckpt_include", self._address, self._nbytes)
             _excluded.discard(self)
