@@ -76,7 +76,7 @@ def build(folder):
         subprocess.run(
             ["meson", "setup", "--prefix=/usr", "--libdir=lib", "--libexecdir=libexec", "--buildtype=debugoptimized",
              "-Dcpp_args=-g1", "-Dunity=on", "-Dunity_size=8", "-Dtests=false", "-Dpython=", "-Down_libraries=true",
-             "-Dwerror=false", f"-Dcpp_link_args={','.join(LINK)}", str(folder), str(ROOT)], check=True)
+             "-Dwerror=false", f"-Dcpp_link_args={' '.join(LINK)}", str(folder), str(ROOT)], check=True)
     subprocess.run(["ninja", "-C", str(folder)], check=True)
 
 

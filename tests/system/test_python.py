@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+import documents
 from conftest import BUILD, ROOT, wait_for
 from cuda_programs import NVCC, RUN as SOFTCUDA_RUN, numba  # noqa: F401 (a fixture)
 from test_opencl import bed_environment
@@ -116,6 +117,23 @@ def test_every_public_name_is_documented_and_needs_no_package():
         public = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and not n.name.startswith("_")]
         assert ast.get_docstring(tree) and all(ast.get_docstring(n) for n in public), source.name
     assert (MODULE / "libckpt" / "py.typed").exists()
+
+
+@pytest.mark.no_criu
+def test_the_examples_of_the_document_use_names_that_exist():
+    page = documents.ROOT / "docs" / "PYTHON.md"
+    texts = ["\n".join(b.lines) for b in documents.blocks(page) if b.language == "python"]
+    texts += [(ROOT / "examples" / "train.py").read_text()]
+    used = set().union(*(re.findall(r"\b(ckpt|tools)\.(\w+)\(", text) for text in texts))
+    for text in texts:
+        ast.parse(text)
+    assert len(texts) >= 4 and len(used) >= 6
+    checks = "".join(f"assert callable({module}.{name})\n" for module, name in used)
+    r = alone("from libckpt import tools\n" + checks)
+    assert r.returncode == 0, r.stderr
+    calls = re.findall(r"^\| `(\w+)\(", page.read_text(), flags=re.M)
+    functions = alone("import inspect\nsay(*(n for n in ckpt.__all__ if inspect.isfunction(getattr(ckpt, n))))").stdout.split()
+    assert set(functions) == set(calls) | {"resume"}
 
 
 # ---- callbacks
