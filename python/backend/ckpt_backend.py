@@ -3,6 +3,7 @@
 
     pip wheel . --no-deps
     pip wheel . --no-deps --config-settings=build-dir=DIR      a build folder that is kept, configured as one likes
+                          --config-settings=werror=true        as scripts/build compiles, for ccache's sake
 
 It needs what ckpt needs to be compiled, and patchelf. The wheel has the module, and inside of it the tree of `meson
 install` without what one user cannot use: daemons, the helper, the plugin for Slurm, the simulator, the software device.
@@ -70,14 +71,14 @@ def metadata():
     return METADATA.format(version=version(), description=(ROOT / "docs/PYTHON.md").read_text(encoding="utf-8"))
 
 
-def build(folder):
+def build(folder, werror="false"):
     """Compiles into `folder`, which is configured if it is new."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "meson-private" / "coredata.dat").exists():
         subprocess.run(
             ["meson", "setup", "--prefix=/usr", "--libdir=lib", "--libexecdir=libexec", "--buildtype=debugoptimized",
              "-Dcpp_args=-g1", "-Dunity=on", "-Dunity_size=8", "-Dtests=false", "-Dpython=", "-Down_libraries=true",
-             "-Dwerror=false", f"-Dcpp_link_args={LINK}", str(folder), str(ROOT)], check=True)
+             f"-Dwerror={werror}", f"-Dcpp_link_args={LINK}", str(folder), str(ROOT)], check=True)
     subprocess.run(["ninja", "-C", str(folder)], check=True)
 
 
@@ -117,10 +118,11 @@ def pack(folder, wheel_directory):
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """Compiles and packs. Returns the wheel's file name."""
     check_programs()
-    named = (config_settings or {}).get("build-dir")
+    settings = config_settings or {}
+    named = settings.get("build-dir")
     with tempfile.TemporaryDirectory(prefix="ckpt-build-") as new:
         folder = pathlib.Path(named or new).absolute()
-        build(folder)
+        build(folder, settings.get("werror", "false"))
         return pack(folder, wheel_directory)
 
 
