@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckpt-ps, ckpt-history, ckptd,
+# Completion for ckpt, ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckpt-ps, ckpt-history, ckptd,
 # ckpt-top, ckpt-sim, ckpt-node-bench, ckpt-schedd, ckpt-idled and ckpt-devd. It is
 # installed under each of these names. To try it: . completions/ckpt.bash
 
@@ -110,7 +110,7 @@ _ckpt_program_at() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) echo $((i + 1)); return ;;
-      --device | --every | --mtbf | --keep | --image-dir | --image | --job | --member | --programs | --on-signal | --priority | --host | --fps | --slice | \
+      --device | --every | --mtbf | --keep | --image-dir | --image | --job | --member | --programs | --on-signal | --priority | --host | --json-report | --fps | --slice | \
         --guest-tuning | --threads | --megabytes | --seconds | --name | --counter | --memory-gb | --cache)
         ((i++))
         while [[ ${COMP_WORDS[i + 1]} == [:=] || ${COMP_WORDS[i]} == [:=] ]] && ((i < COMP_CWORD)); do ((i++)); done
@@ -150,11 +150,11 @@ _ckpt_run() {
     --fps) _ckpt_words '30 60 144' ;;
     --slice) _ckpt_words 'auto 64 25% 5ms 20ms' ;;
     --guest-tuning) _ckpt_words 'frame= continuous= kernels= margin= window= percentile= lows= probes= patience=' ;;
-    --image | --image-dir | --job) _ckpt_files ;;
+    --image | --image-dir | --job | --json-report) _ckpt_files ;;
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --share-ipc --audit --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --continue --programs --on-signal --every --mtbf --keep --image-dir --list-devices --host --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --share-ipc --audit --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --continue --programs --on-signal --every --mtbf --keep --image-dir --list-devices --host --json --json-report --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -442,6 +442,26 @@ _ckpt_helper() {
   esac
 }
 
+# `ckpt dump …` is completed as `ckpt-dump …`.
+_ckpt() {
+  if (( COMP_CWORD == 1 )); then
+    local cur=${COMP_WORDS[1]}
+    _ckpt_words 'run dump restore image ps history top sim node-bench fatbin help --version --help'
+    return
+  fi
+  local name=${COMP_WORDS[1]}
+  local tool=${COMP_WORDS[0]}-$name function=_ckpt_${name//-/_}
+  if [[ $name == help ]]; then
+    COMP_WORDS=("${COMP_WORDS[0]}" "${COMP_WORDS[@]:2}") COMP_CWORD=$((COMP_CWORD - 1))
+    (( COMP_CWORD == 1 )) && _ckpt
+  elif declare -F "$function" >/dev/null; then
+    COMP_LINE=${COMP_LINE/"${COMP_WORDS[0]} $name"/$tool}
+    COMP_WORDS=("$tool" "${COMP_WORDS[@]:2}") COMP_CWORD=$((COMP_CWORD - 1))
+    "$function" "$tool" "$2" "$3"
+  fi
+}
+
+complete -F _ckpt ckpt
 complete -F _ckpt_run ckpt-run
 complete -F _ckpt_helper ckpt-helper
 complete -F _ckpt_dump ckpt-dump

@@ -28,6 +28,7 @@ complete -c ckpt-run -l share-ipc -d 'share System V memory, semaphores and mess
 complete -c ckpt-run -l audit -d 'catch CUDA\'s driver by whatever path the program opens it, with an auditing library'
 complete -c ckpt-run -l list-devices -d 'print the devices and exit'
 complete -c ckpt-run -l json -d 'with --list-devices: print a JSON array'
+complete -c ckpt-run -l json-report -r -F -d 'write the program\'s PID, or why it was not started, to this file'
 complete -c ckpt-run -l host -x -d 'with --list-devices: the devices of another node, where ckpt-devd runs'
 complete -c ckpt-run -l image -x -a '(__fish_complete_directories)' -d 'the folder of a series of images: continue from the newest one, or start the program; %j in it is the batch job\'s number'
 complete -c ckpt-run -l on-signal -x -d 'with a series of images, or a job: the signals that checkpoint and stop the program; none: no signal'
@@ -46,7 +47,7 @@ complete -c ckpt-run -l guest -d 'share the device with its owner: run kernels i
 complete -c ckpt-run -l fps -x -d 'with --guest: the frames that the owner\'s programs draw each second'
 complete -c ckpt-run -l slice -x -d 'run kernels in slices of this many blocks (64), this part of a launch (25%) or this time (20ms), so that a checkpoint need not wait for the end of a kernel; auto: as --guest chooses'
 complete -c ckpt-run -l guest-tuning -x -d 'with --guest or --slice: NAME=NUMBER,… as in docs/GUEST.md'
-complete -c ckpt-run -x -a '(__fish_complete_subcommand -- --device --host --image --on-signal --every --mtbf --keep --image-dir --job --member --programs --priority --fps --slice --guest-tuning)'
+complete -c ckpt-run -x -a '(__fish_complete_subcommand -- --device --json-report --host --image --on-signal --every --mtbf --keep --image-dir --job --member --programs --priority --fps --slice --guest-tuning)'
 
 complete -c ckpt-dump -s h -l help -d 'print this help and exit'
 complete -c ckpt-dump -l version -d 'print the version and exit'
@@ -375,3 +376,26 @@ complete -c ckptd -l profiles -r -F -d 'a file that keeps the profiles of worklo
 complete -c ckptd -l journal -r -F -d 'a file to which each message is appended as JSON'
 complete -c ckptd -l nvml -r -F -d 'NVML\'s library, or one with the same functions; none: no CUDA device is managed'
 complete -c ckptd -l opencl-devices -x -d 'the OpenCL devices that are managed: gpus, all, none, or a list of ocl:N, ocl:NAME and UUIDs separated by commas, each with an optional =SIZE, the memory that programs may use there'
+
+# `ckpt dump …` is completed as `ckpt-dump …`.
+function __ckpt_as_tool
+    set -l words (commandline -opc)
+    set -l line ckpt-$words[2] $words[3..-1]
+    complete -C (string join -- ' ' (string escape -- $line) (commandline -ct))
+end
+
+complete -c ckpt -f
+complete -c ckpt -n __fish_use_subcommand -s h -l help -d 'print this help and exit'
+complete -c ckpt -n __fish_use_subcommand -l version -d 'print the version and exit'
+complete -c ckpt -n __fish_use_subcommand -a run -d 'run a program so that it can be checkpointed; list devices'
+complete -c ckpt -n __fish_use_subcommand -a dump -d 'write an image of a running program, or suspend the program'
+complete -c ckpt -n __fish_use_subcommand -a restore -d 'start a program again from an image, or resume a suspended one'
+complete -c ckpt -n __fish_use_subcommand -a image -d 'list, show, verify, compare, flatten and prune images'
+complete -c ckpt -n __fish_use_subcommand -a ps -d 'list the programs that can be checkpointed'
+complete -c ckpt -n __fish_use_subcommand -a history -d 'list the dumps and restores of the past'
+complete -c ckpt -n __fish_use_subcommand -a top -d 'show the GPUs and programs of a Manager'
+complete -c ckpt -n __fish_use_subcommand -a sim -d 'simulate the scheduling of jobs that can be moved'
+complete -c ckpt -n __fish_use_subcommand -a node-bench -d 'measure a node\'s bandwidths for the contention model'
+complete -c ckpt -n __fish_use_subcommand -a fatbin -d 'show the CUDA device code in a file'
+complete -c ckpt -n __fish_use_subcommand -a help -d 'show the manual page of a command: ckpt help dump'
+complete -c ckpt -n 'not __fish_use_subcommand' -a '(__ckpt_as_tool)'

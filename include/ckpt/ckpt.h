@@ -156,8 +156,8 @@ CKPT_API int ckpt_remove_callbacks(int id);
 CKPT_API int ckpt_exclude(const void *address, size_t bytes);
 
 /*
- * Takes back a ckpt_exclude() with the same arguments. Returns 0 or CKPT_ERR_UNKNOWN. The exclusion
- * of a cl_mem cannot be taken back: CKPT_ERR_UNKNOWN.
+ * Takes back a ckpt_exclude() with the same arguments, also that of a handle. Returns 0 or
+ * CKPT_ERR_UNKNOWN.
  */
 CKPT_API int ckpt_include(const void *address, size_t bytes);
 

@@ -14,11 +14,11 @@ TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 class Block:
-    """Lines between two fences; `where` is the file and the line of the first."""
+    """Lines between two fences, of which the first may name a language; `where` is the file and the line of the first."""
 
-    def __init__(self, path, number, lines):
+    def __init__(self, path, number, lines, language=""):
         self.where = f"{path.relative_to(ROOT)}:{number}"
-        self.path, self.lines = path, lines
+        self.path, self.lines, self.language = path, lines, language
 
     @property
     def is_transcript(self):
@@ -44,7 +44,7 @@ def blocks(path):
         if begin is None:
             begin = number
         else:
-            found.append(Block(path, begin + 1, lines[begin:number - 1]))
+            found.append(Block(path, begin + 1, lines[begin:number - 1], lines[begin - 1].removeprefix("```").strip()))
             begin = None
     assert begin is None, f"{path}: a code block is not closed"
     return found

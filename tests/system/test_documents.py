@@ -305,7 +305,7 @@ PROGRAM = re.compile(r"^(\./\S+|(?:scripts|build|bench)/\S+|ckpt\S*|softcuda-run
 def commands():
     for path in documents.TEXTS:
         for block in documents.blocks(path):
-            if block.is_transcript:
+            if block.is_transcript or block.language == "python":
                 continue
             for line in block.lines:
                 if PROGRAM.match(line):

@@ -22,6 +22,7 @@
 #include "tools/dump/job_member.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
+#include "tools/error_json.h"
 #include "tools/history/history.h"
 #include "tools/json_text.h"
 #include "tools/session/job_member.h"
@@ -55,8 +56,9 @@ void print_json(const nlohmann::json &j, const std::string &image) {
 
 // Reports the failure of a dump or a suspend, and returns the exit code.
 int fail_run(const Error &error, const Cancel &cancel, const Options &o, int code = kFailed) {
-  if (o.json) print_json({{"error", {{"what", error.what}, {"hint", error.hint}}}}, o.dump.image);
-  return fail_with_code(cancel.signal() ? 128 + cancel.signal() : code, error);
+  if (cancel.signal()) code = 128 + cancel.signal();
+  if (o.json) print_json(error_report(error, code), o.dump.image);
+  return fail_with_code(code, error);
 }
 
 std::string full_path(const std::string &image) {
@@ -241,9 +243,14 @@ Result<> check(Options &o) {
   return {};
 }
 
+int wrong_usage(const Error &error, const Options &o) {
+  if (o.json) print_json(error_report(error, kWrongUsage, kUsage), o.dump.image);
+  return fail_with_code(kWrongUsage, error);
+}
+
 Result<int> run(Options &o) {
   if (o.verbose) log::set_level(log::Level::Info);
-  if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
+  if (Result<> sound = check(o); !sound) return wrong_usage(sound.error(), o);
   if (o.all) return run_all(o);
   if (!o.job.folder.empty() && !o.job.connection) return run_job(o);
   o.suspend.pid = o.dump.pid = *o.pid;

@@ -14,6 +14,7 @@
 #include "storage/format/pipe_format.h"
 #include "tools/command_line.h"
 #include "tools/criu/criu_by_helper.h"
+#include "tools/error_json.h"
 #include "tools/restore/background.h"
 #include "tools/restore/job_restore.h"
 #include "tools/restore/recorded_sockets.h"
@@ -239,7 +240,6 @@ Result<> check(const Options &o) {
 }
 
 Result<int> run(Options &o) {
-  if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
   if (o.strict_limits) o.restore.limits = ReadLimits::Refuse;
   if (o.ignore_limits) o.restore.limits = ReadLimits::Ignore;
   if (o.resumed) return run_resume(o);
@@ -247,8 +247,8 @@ Result<int> run(Options &o) {
   if (o.truncate_files) o.restore.grown_files = GrownFiles::Truncate;
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
   o.restore.grown_files.cut = named_files(o.truncate_file);
-  for (std::string *path : {&o.restore.output_file, &o.restore.json_report})
-    if (!path->empty()) *path = std::filesystem::absolute(*path).string();
+  std::string &output = o.restore.output_file;
+  if (!output.empty()) output = std::filesystem::absolute(output).string();
   std::unique_ptr<JobRestore> member;
   JobSignals signals;
   if (!o.job.folder.empty()) {
@@ -268,6 +268,20 @@ Result<int> run(Options &o) {
     CKPT_TRY(job, BatchJob::open(o.restore.image, o.batch));
   }
   return run_restore(std::move(o.restore), job.get(), std::move(signals));
+}
+
+// A failure is reported there, too: only a program that runs has made another report.
+Result<int> run_with_report(Options &o) {
+  std::string &report = o.restore.json_report;
+  if (!report.empty()) report = std::filesystem::absolute(report).string();
+  const std::string file = report;
+  if (Result<> sound = check(o); !sound) {
+    write_error_report(file, sound.error(), kWrongUsage, kUsage);
+    return fail_with_code(kWrongUsage, sound.error());
+  }
+  Result<int> code = run(o);
+  if (!code) write_error_report(file, code.error(), kFailed);
+  return code;
 }
 
 void add_options(CommandLine &line, Options &o) {
@@ -357,5 +371,5 @@ int main(int argc, char **argv) {
   Options o;
   add_options(line, o);
   line.version_also(criu_found);
-  return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
+  return run_tool(line, argc, argv, kFailed, [&] { return run_with_report(o); });
 }

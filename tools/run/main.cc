@@ -7,7 +7,9 @@
 
 #include <filesystem>
 
+#include "common/base/io.h"
 #include "common/base/log.h"
+#include "common/base/new_file.h"
 #include "common/base/print.h"
 #include "common/base/program.h"
 #include "fatbin/static_runtime.h"
@@ -15,6 +17,7 @@
 #include "tools/device/apis.h"
 #include "tools/device/environment.h"
 #include "tools/device/remote.h"
+#include "tools/error_json.h"
 #include "tools/job/ends.h"
 #include "tools/json_text.h"
 #include "tools/proc/command.h"
@@ -57,7 +60,8 @@ struct Options {
   bool audit = false;
   bool list_devices = false;
   bool json = false;
-  std::string host;  // for --list-devices
+  std::string json_report;  // a file; empty: none
+  std::string host;         // for --list-devices
   PeriodicOptions periodic;
   std::string image;  // the folder of a series; empty: none
   BatchOptions batch;
@@ -67,6 +71,19 @@ struct Options {
   bool goes_on = false;  // --continue
   std::vector<std::string> program;
 };
+
+// For a failure whose exit code is not kOwnFailure.
+int fail_run(const Options &o, int code, const Error &error) {
+  write_error_report(o.json_report, error, code, code == kWrongUsage ? kUsage : "");
+  return fail_with_code(code, error);
+}
+
+Result<> report_start(const Options &o, pid_t program) {
+  if (o.json_report.empty()) return {};
+  CKPT_TRY(UniqueFd out, open_output(o.json_report, O_TRUNC, 0666));
+  nlohmann::json report{{"pid", program}, {"keeper", ::getpid()}};
+  return write_all(out.get(), view(json_text(report) + "\n"));
+}
 
 Result<int> print_devices(const Options &o) {
   CKPT_TRY(std::vector<Device> devices,
@@ -118,6 +135,7 @@ Failure restore_instead(const Options &o, const std::vector<std::string> &which)
                                  std::to_string(o.periodic.keep)};
   if (!o.batch.on_signal.empty()) words.insert(words.end(), {"--on-signal", o.batch.on_signal});
   if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
+  if (!o.json_report.empty()) words.insert(words.end(), {"--json-report", o.json_report});
   if (o.portable) words.push_back("--portable");
   if (!o.periodic.every.empty())
     words.insert(words.end(), {"--every", o.periodic.every, "--mtbf", o.periodic.mtbf});
@@ -175,10 +193,10 @@ Result<int> run_program(const Options &options) {
   CKPT_TRY(ProgramEnvironment environment, program_environment(devices));
   CKPT_CHECK(add_manager(options.managed, !options.device.empty(), environment));
   if (Result<> sliced = add_slices(options.guest, environment); !sliced)
-    return fail_with_code(kWrongUsage, sliced.error());
+    return fail_run(options, kWrongUsage, sliced.error());
   if (environment.software_cuda)
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
-      return fail_with_code(kCannotExecute, r.error());
+      return fail_run(options, kCannotExecute, r.error());
   audit_if_wanted(options, environment);
   adopt_null_streams();
   std::unique_ptr<JobMember> member;
@@ -196,7 +214,10 @@ Result<int> run_program(const Options &options) {
   // The program starts.
   int why = 0;
   Result<pid_t> program = start_program(options, environment, *keeper, &why);
-  if (!program) return fail_with_code(why == ENOENT ? kNotFound : kCannotExecute, program.error());
+  if (!program)
+    return fail_run(options, why == ENOENT ? kNotFound : kCannotExecute, program.error());
+  if (Result<> reported = report_start(options, *program); !reported)
+    log::warn("the report was not written: {}", reported.error().text());
   release_streams();
   keeper->program_started(*program, session_is_outside());
   keeper->program_ready();
@@ -233,15 +254,23 @@ Result<> complete_job(Options &o) {
 }
 
 Result<int> run(Options &o) {
+  if (!o.json_report.empty()) o.json_report = std::filesystem::absolute(o.json_report).string();
   Result<> sound = complete_job(o);
   if (sound) sound = check(o);
-  if (!sound) return fail_with_code(kWrongUsage, sound.error());
+  if (!sound) return fail_run(o, kWrongUsage, sound.error());
   if (o.guest.guest && !o.managed.priority) o.managed.priority = kGuestPriority;
   if (o.list_devices) return print_devices(o);
   if (!o.program.empty()) return run_program(o);
-  return fail_with_code(kWrongUsage, {"no program was given",
-                                      "write ckpt-run PROGRAM, or "
-                                      "ckpt-run --help for the options"});
+  return fail_run(o, kWrongUsage,
+                  {"no program was given",
+                   "write ckpt-run PROGRAM, or "
+                   "ckpt-run --help for the options"});
+}
+
+Result<int> run_with_report(Options &o) {
+  Result<int> code = run(o);
+  if (!code) write_error_report(o.json_report, code.error(), kOwnFailure);
+  return code;
 }
 
 void add_options(CommandLine &line, Options &o) {
@@ -258,6 +287,8 @@ void add_options(CommandLine &line, Options &o) {
             "catch CUDA's driver by whatever path the program opens it, with an auditing library");
   Option list = line.flag("--list-devices", o.list_devices, "print the devices and exit");
   line.flag("--json", o.json, "with --list-devices: print a JSON array");
+  line.option("--json-report=FILE", o.json_report,
+              "write the program's PID, or why it was not started, to this file");
   line.option("--host=HOST", o.host,
               "with --list-devices: the devices of another node, where ckpt-devd runs")
       .needs(list);
@@ -298,5 +329,5 @@ int main(int argc, char **argv) {
   // option.
   int own = line.count_options(argc, argv);
   o.program.assign(argv + own, argv + argc);
-  return run_tool(line, own, argv, kOwnFailure, [&] { return run(o); });
+  return run_tool(line, own, argv, kOwnFailure, [&] { return run_with_report(o); });
 }

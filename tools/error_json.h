@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A failure for programs: what --json and --json-report have under "error".
+//   what     the message, with all reasons
+//   hint     what to do about it; may be empty
+//   reasons  if something is refused: every reason, one by one
+//   kind     "refused", "usage", "cancelled" (by a signal), or "failed"
+//   code     the tool's exit code
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/result.h"
+#include "tools/reasons.h"
+
+namespace ckpt::tools {
+
+// The reasons in a message that as_list() has made part of it.
+Reasons reasons_in(const std::string &what);
+
+inline constexpr const char *kUsage = "usage";
+
+// {"error": …}. Without a kind, it follows from the reasons and the code.
+nlohmann::json error_report(const Error &error, int code, const std::string &kind = {});
+
+// Writes it to a file that a user has named. That this fails is only logged.
+void write_error_report(const std::string &path, const Error &error, int code,
+                        const std::string &kind = {});
+
+}  // namespace ckpt::tools
