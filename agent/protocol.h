@@ -154,6 +154,29 @@ enum class Type : u16 {
   ChunkWanted = 86,  // {u64 low, u64 high, u32 bytes}: agent to the process behind that socket:
                      // answered by Ok {the chunk's bytes}
 
+  // Device memory that another process, its *owner*, holds while the program has no devices
+  // (driver-checkpoint/owner/memory_owner.h).
+  OwnerWanted = 110,  // {}: before Quiesce: start the owner, if the program was started for one;
+                      // answered by Ok {u8 1: the Save may send ContentsLater, str why not}. Older
+                      // agents refuse it
+  ContentsLater = 111,  // {} + a socket of the owner, which sends Drained: in a Save, from the
+                        // agent, once, after ContentsFile
+  ContentsDue = 112,    // {u32 region, u64 offset, u64 bytes, u64 at}: as ContentsAt, but the owner
+                        // writes them after the Save
+  Drained = 113,    // {u64 n}: owner to tool: the first n of ContentsDue are there. Failed: no more
+                    // will follow
+  OwnerDrop = 114,  // {}: tool to owner: the image is complete, and the program has ended
+  OwnerBegin = 115,   // {u32 n, n × str UUID}: program to owner, which sends Ok {u64 token} first:
+                      // prepare these devices; answered by Ok
+  MemoryGiven = 116,  // {u32 n, n × {u64 key, u64 bytes}} + n handles of physical memory; answered
+                      // by Ok
+  DrainWanted = 117,  // {u64 bytes, u64 n, n × {u64 key, u64 offset, u64 bytes, u64 at}} + a file
+                      // of so many bytes, a socket of a tool: copy there; answered by Ok
+  OwnerLeave = 118,   // {}: keep the memory after the hang-up, until ProxyAgain or the session's
+                      // end; answered by Ok
+  MemoryWanted = 119,  // {}: answered, when the copies have ended, by MemoryGiven with the next of
+                       // them; n = 0: there are no more
+
   // Before Detach or Suspend, where a program has several processes: all are taken this far before
   // any of them goes further.
   Keep = 66,  // {str folder, or empty: host memory}: after Quiesce, instead of Save: contents go
@@ -227,6 +250,9 @@ inline constexpr u64 kFilePieceBytes = 32u << 20;
 // In ProxyWanted, instead of an API: a process that answers GpuMemoryWanted. Older keepers refuse
 // it.
 inline constexpr std::string_view kGpuMemoryProxy = "cuda-memory";
+
+// The same for a process that owns device memory during a dump.
+inline constexpr std::string_view kMemoryOwnerProxy = "cuda-owner";
 
 // Flags of CheckpointWanted.
 inline constexpr u32 kStopAfter = 1;  // end the program after the dump

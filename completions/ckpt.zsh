@@ -30,6 +30,7 @@ _ckpt-run() {
     '--device=[devices for the program\: a comma-separated list of index, cuda\:N, ocl\:N, ocl\:NAME or UUID; remote\:HOST/ocl\:N and remote\:HOST/cuda\:N are on another node]:LIST:_ckpt_devices' \
     '--portable[report to the program only what every device offers]' \
     '--managed-on-host[put CUDA'\''s managed memory into host memory, which can be checkpointed]' \
+    '--device-owner[during a dump, let another process hold CUDA device memory and copy it meanwhile]' \
     '--share-ipc[share System V memory, semaphores and message queues with programs outside]' \
     '--audit[catch CUDA'\''s driver by whatever path the program opens it, with an auditing library]' \
     '--list-devices[print the devices and exit]' \

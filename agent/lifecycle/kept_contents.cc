@@ -43,6 +43,15 @@ void Lifecycle::drop_prepared() {
   for (Participant *p : participants_()) p->drop_ahead();
 }
 
+Result<bool> Lifecycle::start_owner() {
+  bool any = false;
+  for (Participant *p : participants_()) {
+    CKPT_TRY(bool started, p->start_owner());
+    any = any || started;
+  }
+  return any;
+}
+
 bool Lifecycle::looks() const {
   return std::ranges::any_of(participants_(), [](Participant *p) { return p->looks(); });
 }

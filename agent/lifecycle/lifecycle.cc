@@ -240,8 +240,8 @@ void Lifecycle::resume() {
 
 // ---- the end of a checkpoint
 
-void Lifecycle::reattach() {
-  reattach_members();
+void Lifecycle::reattach(bool complete) {
+  reattach_members(complete);
   open_gates();
 }
 
@@ -276,10 +276,10 @@ void Lifecycle::collect_members() {
   for (Participant *p : participants_()) members_.push_back({p, Stage::Open});
 }
 
-void Lifecycle::reattach_members() {
+void Lifecycle::reattach_members(bool complete) {
   for (Member &m : reversed(members_)) {
     if (m.stage != Stage::Detached) continue;
-    Result<> r = reattach(m.participant);
+    Result<> r = reattach(m.participant, complete);
     m.stage = r ? Stage::Gated : Stage::Detached;
     if (r) continue;
     Error why = cannot("use its devices again", m.participant, std::move(r).error());
@@ -291,16 +291,20 @@ void Lifecycle::reattach_members() {
 
 // Devices without their contents are given up again: every call must fail then, since the program
 // would compute with whatever the new memory holds.
-Result<> Lifecycle::reattach(Participant *participant) {
+Result<> Lifecycle::reattach(Participant *participant, bool complete) {
   CKPT_CHECK(participant->attach_again());
-  Result<> loaded = load_kept(participant);
+  Result<> loaded = load_kept(participant, complete);
   if (loaded) return {};
   if (Result<> r = participant->detach(); !r) log::error(std::move(r).error());
   return loaded;
 }
 
-Result<> Lifecycle::load_kept(Participant *participant) {
-  if (participant->keeps_contents() || !store_) return {};
+Result<> Lifecycle::load_kept(Participant *participant, bool complete) {
+  if (participant->has_contents() || !store_) return {};
+  if (store_->has_due() && !complete)
+    return fail(
+        "the process that held the device memory during the dump has ended, and the contents with "
+        "it");
   if (store_->handed()) CKPT_CHECK(store_->fetch_from_keeper());
   return load_from_store(participant);
 }

@@ -53,6 +53,9 @@ class Lifecycle {
   // Participant::copy_ahead(). finish(), undo() and drop_prepared() free the copies.
   void copy_ahead(u32 rounds, const std::function<bool()> &stop);
   void drop_prepared();
+  // Participant::start_owner(). Whether one of them has started it. finish(), undo() and
+  // drop_prepared() end it.
+  Result<bool> start_owner();
   // Whether a participant looks at its device memory before it copies.
   bool looks() const;
   Result<> quiesce(std::chrono::milliseconds timeout);
@@ -123,7 +126,9 @@ class Lifecycle {
 
   // Between them the agent opens its socket again, because a thread that learns the outcome may
   // request the next checkpoint at once.
-  void reattach();                      // the same devices again
+  // The same devices again. `complete`: the dump has succeeded, so contents that came after the
+  // save are in the store.
+  void reattach(bool complete = false);
   void lose_devices(const Error &why);  // none: every call of their API fails from now on
   void finish(Verdict verdict);
 
@@ -142,9 +147,9 @@ class Lifecycle {
   };
   void collect_members();
   void open_gates();
-  void reattach_members();
-  Result<> reattach(Participant *participant);
-  Result<> load_kept(Participant *participant);
+  void reattach_members(bool complete);
+  Result<> reattach(Participant *participant, bool complete);
+  Result<> load_kept(Participant *participant, bool complete);
   void lose_suspended(const Error &why);
   void detach_again();
   Result<> detach_members();

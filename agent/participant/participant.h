@@ -123,6 +123,23 @@ class Sink {
   // After the save, for the tool's report.
   virtual void looked(const Looked &) {}
 
+  // For device memory that another process copies after this save (driver-checkpoint/owner/):
+  // whether later() may be called.
+  virtual bool takes_later() const { return false; }
+  // Instead of place() and placed(): at most `bytes` bytes of `region` from `offset` on will be
+  // written to `at` of later_file(). Empty: there is no room.
+  struct Later {
+    u64 at = 0, bytes = 0;
+  };
+  virtual Result<Later> later(u32, u64, u64) { return Later{}; }
+  struct File {
+    int fd = -1;  // owned by the sink
+    u64 bytes = 0;
+  };
+  virtual File later_file() const { return {}; }
+  // Before the first later(): `socket` is that process's, and tells the tool what is there.
+  virtual Result<> begin_later(int) { return fail("this save has no memory for later copies"); }
+
   // For increments: the image that this save writes, and its parent. A participant may remember the
   // image() of its last save and track what was written since. If parent() is that image, it may
   // call same() instead of region() and put() for a region that was not written, which saves
@@ -159,9 +176,17 @@ struct DevicePair {
   std::string from, to;
 };
 
-class Participant {
+// Page-locks host memory for copies of devices, and the reverse. From several threads at a time,
+// while no call of the program reaches the devices. Where a driver refuses, copies are only slower.
+class PageLocker {
  public:
-  virtual ~Participant() = default;
+  virtual ~PageLocker() = default;
+  virtual void lock_pages(std::span<std::byte>) {}
+  virtual void unlock_pages(std::span<std::byte>) {}
+};
+
+class Participant : public PageLocker {
+ public:
   virtual const char *name() const = 0;  // "ocl"; the prefix of its regions in an image
   // Whether device memory keeps its contents from detach() to attach_again(). If not, the agent
   // keeps a copy of what save() delivers, and calls load() with it after attach_again().
@@ -177,10 +202,11 @@ class Participant {
   virtual bool loads_zeros() const { return false; }
   // Whether load() accepts pieces that are in no slot (kNoSlot).
   virtual bool loads_places() const { return false; }
-  // Page-locks host memory for copies of its devices, and the reverse. From several threads at a
-  // time, while the gate is closed. Where a driver refuses, copies are only slower.
-  virtual void lock_pages(std::span<std::byte>) {}
-  virtual void unlock_pages(std::span<std::byte>) {}
+  // Before quiesce(): starts a process that will own device memory while this one has no devices,
+  // so that save() need not copy it. False: the program was not started for that.
+  virtual Result<bool> start_owner() { return false; }
+  // After attach_again(): whether device memory has its contents, so that load() need not follow.
+  virtual bool has_contents() const { return keeps_contents(); }
   // `file` is a driver that is mapped into this process. True: this participant guarantees that the
   // driver holds no device state after detach(), so that it may stay mapped.
   virtual bool answers_for(std::string_view) const { return false; }

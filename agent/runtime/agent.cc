@@ -264,7 +264,7 @@ void Agent::after_detach(OwnFd outcome_pipe) {
   if (copy)
     lose_as_copy({read.text, "restore the image again"});
   else
-    lifecycle.reattach();
+    lifecycle.reattach(read.outcome == protocol::Outcome::Continue);
   listen();
   if (read.outcome == protocol::Outcome::Continue)
     lifecycle.finish({CKPT_CONTINUED, {}});

@@ -77,6 +77,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Prepare, "Prepare", State::Running, &Dialogue::prepare},
     {Type::CopyAhead, "CopyAhead", State::Running, &Dialogue::copy_ahead},
     {Type::SurveyWanted, "SurveyWanted", State::Running, &Dialogue::survey},
+    {Type::OwnerWanted, "OwnerWanted", State::Running, &Dialogue::start_owner},
     {Type::ParentChunks, "ParentChunks", State::Running, &Dialogue::parent_chunks},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
     {Type::WaitsWanted, "WaitsWanted", State::Quiesced, &Dialogue::waits},
@@ -231,6 +232,14 @@ void Dialogue::survey(Incoming &request) {
   if (!in.done()) return malformed("SurveyWanted");
   lineage_.seed = seed;
   (void)tool_.send(Type::Ok, Writer().put(static_cast<u8>(lifecycle_.looks())));
+}
+
+void Dialogue::start_owner(Incoming &request) {
+  if (!request.reader().done()) return malformed("OwnerWanted");
+  Result<bool> started = lifecycle_.start_owner();
+  lineage_.has_owner = started.value_or(false);
+  std::string why_not = started ? std::string() : started.error().text();
+  (void)tool_.send(Type::Ok, Writer().put(static_cast<u8>(lineage_.has_owner)).str(why_not));
 }
 
 void Dialogue::parent_chunks(Incoming &request) {

@@ -54,6 +54,7 @@ class Dialogue {
   void quiesce(Incoming &request);
   void contents_readable(Incoming &request);
   void survey(Incoming &request);
+  void start_owner(Incoming &request);
   void parent_chunks(Incoming &request);
   void zeros_loadable(Incoming &request);
   void waits(Incoming &request);

@@ -150,6 +150,13 @@ Result<u64> ContentsStore::placed(const std::string &name, u64 offset, DirectMem
   return place.at;
 }
 
+Result<> ContentsStore::due(const std::string &name, u64 offset, DirectMemory::Place place) {
+  CKPT_TRY(Region * region, region_with(name, offset, place.bytes));
+  region->places.emplace(offset, place);
+  has_due_ = true;
+  return {};
+}
+
 Result<> ContentsStore::zeros(const std::string &name, u64 offset, u64 bytes) {
   CKPT_TRY(Region * region, region_with(name, offset, bytes));
   for (u64 done = 0; done < bytes; done += kMostZerosInPlace)

@@ -68,6 +68,10 @@ class ContentsStore {
   // The device has written the bytes of a region at `offset` to `place`. Returns the position:
   // kZeros if all of them are zero, and then the place is free again.
   Result<u64> placed(const std::string &name, u64 offset, DirectMemory::Place place);
+  // Another process will write the bytes of a region at `offset` to `place`.
+  Result<> due(const std::string &name, u64 offset, DirectMemory::Place place);
+  // Whether the contents are here only once that process has written them.
+  bool has_due() const { return has_due_; }
   // The bytes are zero, and the device has written them nowhere.
   Result<> zeros(const std::string &name, u64 offset, u64 bytes);
 
@@ -97,6 +101,7 @@ class ContentsStore {
   std::string folder_;  // "": host memory
   u64 capacity_ = 0;    // bytes
   u64 bytes_ = 0;
+  bool has_due_ = false;
   u64 token_ = 0;  // of the files at the session keeper; zero: they are here
   std::array<Identity, kFiles> identities_{};
   std::map<std::string, Region> regions_;

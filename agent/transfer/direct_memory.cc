@@ -43,13 +43,13 @@ DirectMemory::DirectMemory(u64 bytes) : DirectMemory(with_waste(bytes), Pages::M
 
 DirectMemory::DirectMemory(u64 bytes, Pages pages) : bytes_(bytes), pages_(pieces(), pages) {}
 
-Result<std::unique_ptr<DirectMemory>> DirectMemory::of_file(int fd, u64 bytes) {
+Result<std::unique_ptr<DirectMemory>> DirectMemory::of_file(int fd, u64 bytes, Pages pages) {
   struct stat st {};
   int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(fd, &st) < 0 || bytes == 0 ||
       bytes > static_cast<u64>(st.st_size))
-    return fail("the tool's file of contents is smaller than {} bytes, or can still shrink", bytes);
-  std::unique_ptr<DirectMemory> memory(new DirectMemory(bytes, Pages::InFile));
+    return fail("the file of contents is smaller than {} bytes, or can still shrink", bytes);
+  std::unique_ptr<DirectMemory> memory(new DirectMemory(bytes, pages));
   CKPT_CHECK(memory->map(fd));
   return memory;
 }

@@ -37,7 +37,13 @@ class DirectMemory {
   explicit DirectMemory(u64 bytes);
   // A file of another process, with contents, mapped. Refuses one that could shrink, because a copy
   // beyond its end would end this process.
-  static Result<std::unique_ptr<DirectMemory>> of_file(int fd, u64 bytes);
+  static Result<std::unique_ptr<DirectMemory>> of_file(int fd, u64 bytes) {
+    return of_file(fd, bytes, Pages::InFile);
+  }
+  // The same for one that this process is to write.
+  static Result<std::unique_ptr<DirectMemory>> of_empty_file(int fd, u64 bytes) {
+    return of_file(fd, bytes, Pages::Missing);
+  }
   ~DirectMemory() { unmap(); }
   DirectMemory(const DirectMemory &) = delete;
 
@@ -74,6 +80,7 @@ class DirectMemory {
   enum class Pages : u8 { Missing, InFile, Mapped };
 
   DirectMemory(u64 bytes, Pages pages);
+  static Result<std::unique_ptr<DirectMemory>> of_file(int fd, u64 bytes, Pages pages);
   std::optional<Place> take_given(u64 wanted);
 
   const u64 bytes_;

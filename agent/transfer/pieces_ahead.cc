@@ -17,11 +17,8 @@ unsigned wanted_threads() { return std::min(usable_cores(), kMostThreads); }
 
 }  // namespace
 
-PiecesAhead::PiecesAhead(DirectMemory &memory, Participant *participant, u64 most)
-    : memory_(memory),
-      participant_(participant),
-      most_(most),
-      pieces_(memory.pieces(), State::Waiting) {
+PiecesAhead::PiecesAhead(DirectMemory &memory, PageLocker *locker, u64 most)
+    : memory_(memory), locker_(locker), most_(most), pieces_(memory.pieces(), State::Waiting) {
   start_threads();
 }
 
@@ -32,11 +29,11 @@ PiecesAhead::~PiecesAhead() {
   }
   changed_.notify_all();
   for (pthread_t thread : threads_) ::pthread_join(thread, nullptr);
-  if (participant_ == nullptr) return;
+  if (locker_ == nullptr) return;
   std::atomic<u64> next = 0;
   run_parallel(wanted_threads(), [&](unsigned) {
     for (u64 i; (i = next++) < pieces_.size();)
-      if (pieces_[i] == State::Ready) participant_->unlock_pages(memory_.piece(i));
+      if (pieces_[i] == State::Ready) locker_->unlock_pages(memory_.piece(i));
   });
 }
 
@@ -70,7 +67,7 @@ void PiecesAhead::begin_next(std::unique_lock<std::mutex> &lock) {
   u64 piece = next_++;
   lock.unlock();
   Result<> populated = memory_.populate(piece);
-  if (populated && participant_ != nullptr) participant_->lock_pages(memory_.piece(piece));
+  if (populated && locker_ != nullptr) locker_->lock_pages(memory_.piece(piece));
   lock.lock();
   pieces_[piece] = populated ? State::Ready : State::Failed;
   if (!populated) errors_.push_back(populated.error().what);

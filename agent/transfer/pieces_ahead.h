@@ -21,9 +21,9 @@ namespace ckpt::agent {
 // Used by one thread.
 class PiecesAhead {
  public:
-  // `participant` page-locks the pieces; null: none does. `most`: the bytes that may be ready
+  // `locker` page-locks the pieces; null: none does. `most`: the bytes that may be ready
   // beyond the piece that was waited for.
-  PiecesAhead(DirectMemory &memory, Participant *participant, u64 most = protocol::kAheadBytes);
+  PiecesAhead(DirectMemory &memory, PageLocker *locker, u64 most = protocol::kAheadBytes);
   // Unlocks the pieces.
   ~PiecesAhead();
   PiecesAhead(const PiecesAhead &) = delete;
@@ -44,7 +44,7 @@ class PiecesAhead {
   void begin_next(std::unique_lock<std::mutex> &lock);
 
   DirectMemory &memory_;
-  Participant *const participant_;
+  PageLocker *const locker_;
   const u64 most_;
   std::vector<pthread_t> threads_;
   std::mutex mutex_;  // guards all below

@@ -52,13 +52,25 @@ Result<> StagingSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
 }
 
 Result<> StagingSink::stored(u32 region, u64 offset, u64 bytes, u64 at, File file) {
-  if (!std::exchange(file_sent_, true))
-    CKPT_CHECK(tool_.send(Type::ContentsFile, Writer().put(file.bytes), std::span(&file.fd, 1)));
-  return send_place(region, offset, bytes, at);
+  CKPT_CHECK(send_file(file));
+  return send_place(Type::ContentsAt, region, offset, bytes, at);
+}
+
+Result<> StagingSink::send_file(File file) {
+  if (std::exchange(file_sent_, true)) return {};
+  return tool_.send(Type::ContentsFile, Writer().put(file.bytes), std::span(&file.fd, 1));
 }
 
 Result<> StagingSink::zeros(u32 region, u64 offset, u64 bytes) {
-  return send_place(region, offset, bytes, protocol::kZeros);
+  return send_place(Type::ContentsAt, region, offset, bytes, protocol::kZeros);
+}
+
+Result<> StagingSink::due(u32 region, u64 offset, u64 bytes, u64 at) {
+  return send_place(Type::ContentsDue, region, offset, bytes, at);
+}
+
+Result<> StagingSink::begin_later(int socket) {
+  return tool_.send(Type::ContentsLater, {}, std::span(&socket, 1));
 }
 
 void StagingSink::looked(const Looked &looked) {
@@ -96,10 +108,10 @@ Result<> StagingSink::check_range(u32 region, u64 offset, u64 bytes) const {
   return {};
 }
 
-Result<> StagingSink::send_place(u32 region, u64 offset, u64 bytes, u64 at) {
+Result<> StagingSink::send_place(Type type, u32 region, u64 offset, u64 bytes, u64 at) {
   CKPT_CHECK(check_range(region, offset, bytes));
   bytes_ += bytes;
-  return tool_.send(Type::ContentsAt, Writer().put(region).put(offset).put(bytes).put(at));
+  return tool_.send(type, Writer().put(region).put(offset).put(bytes).put(at));
 }
 
 Result<> StagingSink::wait_for_slot() {

@@ -16,14 +16,14 @@ namespace ckpt::agent {
 // The end of a save that reads contents in a file of this process.
 class StoreReader {
  public:
-  struct File {
-    int fd;
-    u64 bytes;
-  };
   virtual ~StoreReader() = default;
   // `bytes` bytes of `region` at `offset` are in `file` at `at`. The file is the same in all calls.
-  virtual Result<> stored(u32 region, u64 offset, u64 bytes, u64 at, File file) = 0;
+  virtual Result<> stored(u32 region, u64 offset, u64 bytes, u64 at, Sink::File file) = 0;
   virtual Result<> zeros(u32 region, u64 offset, u64 bytes) = 0;
+  // Tells the tool of the file, unless it knows it.
+  virtual Result<> send_file(Sink::File file) = 0;
+  // They will be there later.
+  virtual Result<> due(u32 region, u64 offset, u64 bytes, u64 at) = 0;
 };
 
 class StagingSink : public Sink, public StoreReader {
@@ -33,6 +33,7 @@ class StagingSink : public Sink, public StoreReader {
     bool reads_store = false;  // the tool can read a StoreReader::File
     std::optional<u64> seed;   // of the image's addresses; none: the tool does not ask for Surveyed
     std::shared_ptr<ParentChunks> chunks;  // null: all chunks are to be sent
+    bool has_owner = false;  // contents may come later, from the owner of device memory
   };
   StagingSink(Channel &tool, Staging &staging, const Lineage &lineage);
 
@@ -60,6 +61,10 @@ class StagingSink : public Sink, public StoreReader {
   StoreReader *reader() { return lineage_.reads_store ? this : nullptr; }
   Result<> stored(u32 region, u64 offset, u64 bytes, u64 at, File file) override;
   Result<> zeros(u32 region, u64 offset, u64 bytes) override;
+  Result<> due(u32 region, u64 offset, u64 bytes, u64 at) override;
+  bool takes_later() const override { return lineage_.reads_store && lineage_.has_owner; }
+  Result<> send_file(File file) override;
+  Result<> begin_later(int socket) override;
   // After all participants: tells the tool what their devices saw.
   Result<> report();
 
@@ -68,7 +73,7 @@ class StagingSink : public Sink, public StoreReader {
   Result<u32> announce(protocol::Type type, const std::string &name, u64 bytes);
   Result<> wait_for_slot();
   Result<> check_range(u32 region, u64 offset, u64 bytes) const;
-  Result<> send_place(u32 region, u64 offset, u64 bytes, u64 at);
+  Result<> send_place(protocol::Type type, u32 region, u64 offset, u64 bytes, u64 at);
 
   Channel &tool_;
   Staging &staging_;

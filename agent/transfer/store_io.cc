@@ -38,6 +38,13 @@ std::span<std::byte> StorePlaces::take(u64 bytes) {
   return {direct->at(place->at), place->bytes};
 }
 
+std::optional<DirectMemory::Place> StorePlaces::take_unprepared(u64 bytes) {
+  if (full_) return {};
+  std::optional<DirectMemory::Place> place = store_.direct()->take(bytes);
+  full_ = !place;
+  return place;
+}
+
 Result<u64> StorePlaces::placed(const std::string &region, u64 offset, std::span<std::byte> bytes) {
   u64 at = static_cast<u64>(bytes.data() - store_.direct()->at(0));
   return store_.placed(region, offset, {at, bytes.size()});
@@ -97,6 +104,28 @@ Result<> CopyingSink::zeros(u32 region, u64 offset, u64 bytes) {
   CKPT_TRY(std::string name, name_of(region));
   CKPT_CHECK(store_.zeros(name, offset, bytes));
   return reader_->zeros(region, offset, bytes);
+}
+
+bool CopyingSink::takes_later() const {
+  return reader_ != nullptr && store_.direct() != nullptr && next_.takes_later();
+}
+
+Sink::File CopyingSink::later_file() const {
+  return {store_.direct_fd(), store_.direct()->bytes()};
+}
+
+Result<> CopyingSink::begin_later(int socket) {
+  CKPT_CHECK(reader_->send_file(later_file()));
+  return next_.begin_later(socket);
+}
+
+Result<Sink::Later> CopyingSink::later(u32 region, u64 offset, u64 bytes) {
+  CKPT_TRY(std::string name, name_of(region));
+  std::optional<DirectMemory::Place> place = places_.take_unprepared(bytes);
+  if (!place) return Later{};
+  CKPT_CHECK(store_.due(name, offset, *place));
+  CKPT_CHECK(reader_->due(region, offset, place->bytes, place->at));
+  return Later{place->at, place->bytes};
 }
 
 Result<> CopyingSink::same_chunk(u32 region, u64 offset, u32 bytes, const ChunkAddress &address) {

@@ -22,6 +22,9 @@ class StorePlaces {
       : store_(store), participant_(participant) {}
   // As Sink::place().
   std::span<std::byte> take(u64 bytes);
+  // Memory that another process fills, so it is neither allocated nor page-locked here. None: the
+  // file is full.
+  std::optional<DirectMemory::Place> take_unprepared(u64 bytes);
   // As ContentsStore::placed(), for what take() has returned.
   Result<u64> placed(const std::string &region, u64 offset, std::span<std::byte> bytes);
 
@@ -53,6 +56,10 @@ class CopyingSink : public Sink {
   bool knows(const ChunkAddress &address) const override { return next_.knows(address); }
   Result<> same_chunk(u32 region, u64 offset, u32 bytes, const ChunkAddress &address) override;
   void looked(const Looked &looked) override { next_.looked(looked); }
+  bool takes_later() const override;
+  Result<Later> later(u32 region, u64 offset, u64 bytes) override;
+  File later_file() const override;
+  Result<> begin_later(int socket) override;
   // After the last put(): waits until all pieces are in the store and passed to `next`.
   Result<> finish();
 

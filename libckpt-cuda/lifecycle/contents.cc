@@ -78,7 +78,9 @@ class Runs {
 // Copies of several regions overlap.
 class Saver {
  public:
-  explicit Saver(agent::Sink &sink) : sink_(sink), staging_(sink.slot_count(), sink.slot_bytes()) {}
+  // `owned`: of the memory whose owner copies it; null: it has none.
+  Saver(agent::Sink &sink, OwnedMemory *owned)
+      : sink_(sink), owned_(owned), staging_(sink.slot_count(), sink.slot_bytes()) {}
 
   // Contents `i` of the runs.
   Result<> save(const Contents &c, size_t i, const Runs &runs) {
@@ -99,7 +101,7 @@ class Saver {
     CKPT_CHECK(transfer_.drain());
     looked_.blind = runs.blind();
     sink_.looked(looked_);
-    return {};
+    return owned_ != nullptr ? owned_->drain(sink_) : Result<>{};
   }
 
  private:
@@ -109,12 +111,22 @@ class Saver {
   }
   Result<> copy(const Contents &c, u32 region, u64 at, u64 end) {
     while (at < end) {
+      CKPT_TRY(u64 later, leave_to_owner(c, region, at, end));
+      at += later;
+      if (later > 0) continue;
       CKPT_TRY(std::span<std::byte> place, sink_.place(region, at, end - at));
       CKPT_TRY(u64 bytes,
                place.empty() ? to_slot(c, region, at, end) : to_place(c, region, at, place));
       at += bytes;
     }
     return {};
+  }
+  // The number of bytes; 0: there is no owner, or no room for later copies.
+  Result<u64> leave_to_owner(const Contents &c, u32 region, u64 at, u64 end) {
+    if (owned_ == nullptr) return 0;
+    CKPT_TRY(agent::Sink::Later place, sink_.later(region, at, end - at));
+    if (place.bytes > 0) owned_->due({c.key, at, place.bytes, place.at});
+    return place.bytes;
   }
   Result<u64> to_place(const Contents &c, u32 region, u64 at, std::span<std::byte> place) {
     CKPT_CHECK(transfer_.to_host(c.context, place.data(), c.base + at, place.size(),
@@ -131,6 +143,7 @@ class Saver {
   }
 
   agent::Sink &sink_;
+  OwnedMemory *const owned_;
   PinnedStaging staging_;
   Transfer transfer_;
   agent::Looked looked_;
@@ -154,11 +167,11 @@ Result<Contents> region_of(const agent::Source::Piece &piece, const Regions &reg
 
 u64 contents_bytes() { return bytes_to_save(agent::kRegionAlign); }
 
-Result<> save_contents(agent::Sink &sink) {
+Result<> save_contents(agent::Sink &sink, OwnedMemory &owned) {
   Reachable reachable;
   CKPT_TRY(std::vector<Contents> all, reachable.contents());
   Runs runs(all, sink);
-  Saver saver(sink);
+  Saver saver(sink, owned.give(sink) ? &owned : nullptr);
   for (size_t i = 0; i < all.size(); ++i) CKPT_CHECK(saver.save(all[i], i, runs));
   return saver.finish(runs);
 }

@@ -24,6 +24,7 @@
 #include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/owned_memory.h"
 #include "libckpt-cuda/memory/pools.h"
 #include "libckpt-cuda/memory/served.h"
 
@@ -50,6 +51,9 @@ class Cuda final : public agent::Participant {
   const char *name() const override { return "cuda"; }
   // detach() gives the physical memory back, and the contents with it.
   bool keeps_contents() const override { return false; }
+  bool has_contents() const override { return owned_.has_contents(); }
+  Result<bool> start_owner() override { return owned_.start(); }
+  void drop_ahead() override { owned_.end_unused(); }
   u64 contents_bytes() const override { return cuda::contents_bytes(); }
   bool looks() const override { return true; }
   bool loads_zeros() const override { return true; }
@@ -95,7 +99,7 @@ class Cuda final : public agent::Participant {
     return {};
   }
 
-  Result<> save(agent::Sink &sink) override { return save_contents(sink); }
+  Result<> save(agent::Sink &sink) override { return save_contents(sink, owned_); }
 
   // What is still on a device needs no room there.
   std::string requirements() override {
@@ -115,6 +119,7 @@ class Cuda final : public agent::Participant {
   // From here on every call waits. No kernel runs, so those inside end soon.
   Result<> lock() override {
     CKPT_CHECK(hold_calls());
+    CKPT_CHECK(owned_.leave());
     CKPT_CHECK(unmap_served_memory());
     outside_.start();
     locked_ = true;
@@ -145,7 +150,11 @@ class Cuda final : public agent::Participant {
     if (Result<> r = driver_restore({}); !r) log::error(r.error());
   }
 
-  Result<> attach_again() override { return attach_to({}); }
+  Result<> attach_again() override {
+    Result<> attached = attach_to({});
+    if (!attached) owned_.abandon();
+    return attached;
+  }
 
   Result<> use_devices(std::span<const agent::DevicePair> map) override {
     DeviceMap wanted;
@@ -160,7 +169,10 @@ class Cuda final : public agent::Participant {
   std::string unsuited() const override { return unsuited_; }
   bool lost() const override { return driver_lost(); }
 
-  Result<> attach(const std::string &) override { return attach_to(std::exchange(map_, {})); }
+  Result<> attach(const std::string &) override {
+    owned_.forget();
+    return attach_to(std::exchange(map_, {}));
+  }
 
   Result<> load(agent::Source &source) override { return load_contents(source); }
 
@@ -169,6 +181,7 @@ class Cuda final : public agent::Participant {
     if (detached_) lose();
     locked_ = on_devices_ = false;
     outside_.end();
+    owned_.end();
     HeldCalls::open();
     gate().open();
   }
@@ -187,6 +200,7 @@ class Cuda final : public agent::Participant {
     HeldCalls::forget();
     forget_newer_entries();
     outside_.end();
+    owned_.close_in_child();
     mend_forked_child();
   }
 
@@ -229,6 +243,7 @@ class Cuda final : public agent::Participant {
     CKPT_CHECK(restore_driver(map));
     Result<> attached = check_moved(devices_.visible, map);
     if (!attached) unsuited_ = attached.error().what;
+    if (attached) owned_.take_back();
     if (attached) attached = remap_served_memory();
     if (!attached) {
       leave_again();
@@ -291,6 +306,7 @@ class Cuda final : public agent::Participant {
   bool locked_ = false;      // lock() has been called, and detach() comes next
   bool on_devices_ = false;  // release_memory() has been called, and nothing else
   OutsideGpus outside_;
+  OwnedMemory owned_;
 };
 
 }  // namespace

@@ -25,22 +25,27 @@ void unmap_range(const AddressRange &r, const std::vector<Block *> &blocks) {
     if (b->base >= r.begin && b->base < r.end) b->mapped = false;
 }
 
-}  // namespace
-
-CUresult map_block(Block &b, const AccessList &access) {
-  CUresult e = make_physical(b.bytes, memory_for_block(b.device), b.physical);
-  if (e != CUDA_SUCCESS) return e;
-  e = driver().cuMemMap(b.base, b.bytes, 0, b.physical, 0);
+// Its physical memory exists.
+CUresult map(Block &b, const AccessList &access) {
+  CUresult e = driver().cuMemMap(b.base, b.bytes, 0, b.physical, 0);
   b.mapped = e == CUDA_SUCCESS;
   if (e == CUDA_SUCCESS) e = give_access(b.base, b.bytes, access);
   if (e != CUDA_SUCCESS) unmap(b);
   return e;
 }
 
+}  // namespace
+
+CUresult map_block(Block &b, const AccessList &access) {
+  CUresult e = make_physical_again(b.base, b.bytes, memory_for_block(b.device), b.physical);
+  return e == CUDA_SUCCESS ? map(b, access) : e;
+}
+
 CUresult make_block(Block &b, const AccessList &access) {
   CUresult e = addresses().take(b.device, b.bytes, b.base);
   if (e != CUDA_SUCCESS) return e;
-  e = map_block(b, access);
+  e = make_physical(b.bytes, memory_for_block(b.device), b.physical);
+  if (e == CUDA_SUCCESS) e = map(b, access);
   if (e != CUDA_SUCCESS) addresses().give(b.base, b.bytes);
   return e;
 }

@@ -23,7 +23,8 @@ CUresult make_block(Block &b, const AccessList &access);
 // used again.
 void drop_block(const Block &b);
 
-// Makes physical memory and maps it to the addresses that the block has.
+// Maps physical memory to the addresses that the block has: what has returned under the name of its
+// address (physical.h), or new memory.
 CUresult map_block(Block &b, const AccessList &access);
 // For a checkpoint: gives the physical memory of all blocks back, with as few calls as possible.
 // `blocks`: in the order of their addresses. A failure leaves those mapped that the driver did not

@@ -254,7 +254,15 @@ std::vector<Contents> Memory::contents() const {
   std::vector<Contents> all;
   for (auto &[base, bytes] : saved)
     all.push_back({fmt::format("mem-{:x}", base), base, rounded_up(bytes, kGrainBytes),
-                   blocks_.at(base)->context.handle, blocks_.at(base)->device});
+                   blocks_.at(base)->context.handle, blocks_.at(base)->device, base});
+  return all;
+}
+
+std::vector<KeyedPhysical> Memory::physical() const {
+  std::lock_guard lock(mutex_);
+  std::vector<KeyedPhysical> all;
+  for (auto &[base, b] : blocks_)
+    if (b->live > 0) all.push_back({base, b->bytes, b->physical});
   return all;
 }
 

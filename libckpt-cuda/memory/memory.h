@@ -103,6 +103,8 @@ class Memory {
 
   // For a checkpoint. Between unmap_all() and remap_all() nothing else may be called.
   std::vector<Contents> contents() const;
+  // Of all blocks with an allocation. Their names are their addresses.
+  std::vector<KeyedPhysical> physical() const;
   // Gives all physical memory back, and blocks without an allocation with their addresses. A
   // failure leaves those mapped that the driver did not unmap.
   Result<> unmap_all();

@@ -44,6 +44,7 @@ bool attribute_of(const Allocation &a, CUpointer_attribute attribute, void *out)
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: put(out, a.base); return true;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: put(out, a.bytes); return true;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: put(out, 0u); return true;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: put(out, u64{0}); return true;
     default: return false;
   }
 }

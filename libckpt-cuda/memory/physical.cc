@@ -1,7 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/memory/physical.h"
 
+#include <cstdlib>
+#include <map>
+
 namespace ckpt::cuda {
+namespace {
+
+constexpr auto kShareable = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+std::map<u64, Physical> &returned() {
+  static auto *const kReturned = new std::map<u64, Physical>;
+  return *kReturned;
+}
+
+bool can_share(CUdevice device) {
+  int can = 0;
+  driver().cuDeviceGetAttribute(
+      &can, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device);
+  return can != 0;
+}
+
+}  // namespace
+
+bool is_shareable_wanted() {
+  static const bool kWanted = std::getenv("CKPT_CUDA_DEVICE_OWNER") != nullptr;
+  return kWanted;
+}
 
 CUmemAllocationProp memory_of(CUdevice device) {
   CUmemAllocationProp prop{};
@@ -23,8 +48,32 @@ CUmemAllocationProp memory_for_block(CUdevice device) {
   return prop;
 }
 
+// Where the system refuses the handles (containers may), memory without one is as good otherwise.
 CUresult make_physical(u64 bytes, const CUmemAllocationProp &prop, Physical &out) {
+  CUmemAllocationProp shared = prop;
+  if (is_shareable_wanted() && can_share(prop.location.id))
+    shared.requestedHandleTypes =
+        static_cast<CUmemAllocationHandleType>(prop.requestedHandleTypes | kShareable);
+  CUresult e = driver().cuMemCreate(&out, bytes, &shared, 0);
+  bool refused = e != CUDA_SUCCESS && e != CUDA_ERROR_OUT_OF_MEMORY;
+  if (!refused || shared.requestedHandleTypes == prop.requestedHandleTypes) return e;
   return driver().cuMemCreate(&out, bytes, &prop, 0);
+}
+
+CUresult make_physical_again(u64 key, u64 bytes, const CUmemAllocationProp &prop, Physical &out) {
+  auto found = returned().extract(key);
+  if (found.empty()) return make_physical(bytes, prop, out);
+  out = found.mapped();
+  return CUDA_SUCCESS;
+}
+
+void put_returned(u64 key, Physical physical) {
+  if (!returned().emplace(key, physical).second) release_physical(physical);
+}
+
+void drop_returned() {
+  for (auto &[key, physical] : returned()) release_physical(physical);
+  returned().clear();
 }
 
 void release_physical(Physical handle) {

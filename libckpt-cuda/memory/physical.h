@@ -22,7 +22,22 @@ CUmemAllocationProp memory_of(CUdevice device);
 CUmemAllocationProp memory_for_block(CUdevice device);
 
 CUresult make_physical(u64 bytes, const CUmemAllocationProp &prop, Physical &out);
+// The same in the place of memory that was given back with the name `key`, which may have returned.
+CUresult make_physical_again(u64 key, u64 bytes, const CUmemAllocationProp &prop, Physical &out);
 void release_physical(Physical handle);
+
+// Memory that comes back from its owner (owned_memory.h). Only while no call is inside the gate.
+struct KeyedPhysical {
+  u64 key = 0;  // unique in this process
+  u64 bytes = 0;
+  Physical physical = 0;
+};
+void put_returned(u64 key, Physical physical);
+// Releases what make_physical_again() has not taken.
+void drop_returned();
+// ckpt-run --device-owner: all physical memory can be shared with another process, where the device
+// can do that.
+bool is_shareable_wanted();
 
 CUmemAccessDesc access_from(CUdevice device, bool allowed);
 // Adds `change` to a list of what has been set for one range. A mapping begins without access, so

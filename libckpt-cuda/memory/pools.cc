@@ -307,7 +307,14 @@ std::vector<Contents> Pools::contents() const {
   for (auto &[base, live] : live_)
     if (!live.excluded)
       all.push_back({fmt::format("pool-{:x}", base), base, rounded_up(live.bytes, kGrainBytes),
-                     nullptr, live.block.device});
+                     nullptr, live.block.device, base});
+  return all;
+}
+
+std::vector<KeyedPhysical> Pools::physical() const {
+  std::lock_guard lock(mutex_);
+  std::vector<KeyedPhysical> all;
+  for (auto &[base, live] : live_) all.push_back({base, live.block.bytes, live.block.physical});
   return all;
 }
 

@@ -102,6 +102,7 @@ class Pools {
 
   // For a checkpoint, as in memory.h.
   std::vector<Contents> contents() const;
+  std::vector<KeyedPhysical> physical() const;
   Result<> unmap_all();
   Result<> remap_all();
 

@@ -68,6 +68,13 @@ Physical ProgramMemory::real(Handle handle) {
   return piece == nullptr ? 0 : piece->physical;
 }
 
+std::optional<CUmemAllocationHandleType> ProgramMemory::asked_types(Handle handle) {
+  std::lock_guard lock(mutex_);
+  Piece *piece = valid(handle);
+  if (piece == nullptr) return {};
+  return piece->prop.requestedHandleTypes;
+}
+
 void ProgramMemory::leave_to_driver(Handle handle) {
   std::lock_guard lock(mutex_);
   if (Piece *piece = valid(handle)) piece->drivers = true;
@@ -178,8 +185,8 @@ std::vector<ProgramMemory::Whole> ProgramMemory::wholes() const {
   std::vector<Whole> all;
   for (auto &[handle, p] : pieces_)
     if (!p.drivers)
-      all.push_back(
-          {fmt::format("vmm-{}", handle - kFirstHandle), p.bytes, p.prop.location.id, p.physical});
+      all.push_back({fmt::format("vmm-{}", handle - kFirstHandle), p.bytes, p.prop.location.id,
+                     p.physical, handle});
   return all;
 }
 
@@ -222,7 +229,7 @@ Result<> ProgramMemory::remap_all() {
   std::lock_guard lock(mutex_);
   for (auto &[handle, p] : pieces_) {
     if (p.physical != 0) continue;
-    if (CUresult e = make_physical(p.bytes, p.prop, p.physical); e != CUDA_SUCCESS)
+    if (CUresult e = make_physical_again(handle, p.bytes, p.prop, p.physical); e != CUDA_SUCCESS)
       return fail("cannot make {} bytes of the program's device memory again: {}", p.bytes,
                   error_name(e));
   }

@@ -34,6 +34,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -65,6 +66,9 @@ class ProgramMemory {
   bool retain(u64 address, Handle &out);
   // The driver's handle; 0: the program's handle is not valid.
   Physical real(Handle handle);
+  // The kinds of shareable handles that the program has asked for. No value: the program's handle
+  // is not valid.
+  std::optional<CUmemAllocationHandleType> asked_types(Handle handle);
   // The driver's checkpoint keeps it from now on.
   void leave_to_driver(Handle handle);
   // The program's reservations: one call of the driver unmaps no more than one of them.
@@ -82,6 +86,7 @@ class ProgramMemory {
     u64 bytes = 0;
     CUdevice device = 0;
     Physical physical = 0;
+    Handle handle = 0;
   };
   std::vector<Whole> wholes() const;
   // A failure leaves those mapped that the driver did not unmap.

@@ -137,9 +137,14 @@ CUresult entry_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, vo
 CUresult entry_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
                                                       CUmemGenericAllocationHandle handle) {
   HOLD_OR_RETURN(held);
-  return with_real(handle, [&](Physical physical) {
+  CUresult e = with_real(handle, [&](Physical physical) {
     return REAL(cuMemGetAllocationPropertiesFromHandle)(prop, physical);
   });
+  // We may have asked for more (physical.h).
+  if (std::optional<CUmemAllocationHandleType> asked = program_memory().asked_types(handle);
+      asked && e == CUDA_SUCCESS)
+    prop->requestedHandleTypes = *asked;
+  return e;
 }
 
 CUresult entry_cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned int count, CUstream stream) {
@@ -162,6 +167,8 @@ CUresult entry_cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHan
                                             CUmemAllocationHandleType type,
                                             unsigned long long flags) {
   PASS_OR_RETURN(pass);
+  if (program_memory().asked_types(handle) == CU_MEM_HANDLE_TYPE_NONE)
+    return CUDA_ERROR_INVALID_VALUE;
   return share(Id::id_cuMemExportToShareableHandle, kShared, handle, [&](Physical physical) {
     return REAL(cuMemExportToShareableHandle)(out, physical, type, flags);
   });

@@ -42,7 +42,7 @@ Result<> Reachable::add(const ProgramMemory::Whole &whole, std::vector<Contents>
   views_.push_back(v);
   CUmemAccessDesc access = access_from(whole.device, true);
   CKPT_CHECK(as_result(give_access(v.base, v.bytes, {&access, 1}), "access the program's memory"));
-  all.push_back({whole.region, v.base, v.bytes, context, whole.device});
+  all.push_back({whole.region, v.base, v.bytes, context, whole.device, whole.handle});
   return {};
 }
 

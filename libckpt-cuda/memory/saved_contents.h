@@ -14,6 +14,7 @@ struct Contents {
   u64 bytes = 0;
   CUcontext context = nullptr;  // null: it belongs to none, and any one of `device` can copy it
   CUdevice device = 0;
+  u64 key = 0;  // of the physical memory that begins here (KeyedPhysical)
 };
 
 }  // namespace ckpt::cuda

@@ -22,6 +22,14 @@ u64 bytes_to_save(u64 align) {
   return sum;
 }
 
+std::vector<KeyedPhysical> served_physical() {
+  std::vector<KeyedPhysical> all = memory().physical();
+  for (const KeyedPhysical &p : pools().physical()) all.push_back(p);
+  for (const ProgramMemory::Whole &w : program_memory().wholes())
+    all.push_back({w.handle, w.bytes, w.physical});
+  return all;
+}
+
 bool drop_kept_memory() {
   bool dropped = memory().drop_kept();
   return pools().drop_freed() > 0 || dropped;
@@ -39,9 +47,11 @@ Result<> unmap_served_memory() {
 }
 
 Result<> remap_served_memory() {
-  CKPT_CHECK(memory().remap_all());
-  CKPT_CHECK(pools().remap_all());
-  return program_memory().remap_all();
+  Result<> all = memory().remap_all();
+  if (all) all = pools().remap_all();
+  if (all) all = program_memory().remap_all();
+  drop_returned();
+  return all;
 }
 
 }  // namespace ckpt::cuda

@@ -4,8 +4,10 @@
 // (memory.h), pools (pools.h), cuMemCreate (program_memory.h).
 #pragma once
 
+#include <vector>
+
 #include "common/base/result.h"
-#include "libckpt-cuda/entry/driver.h"
+#include "libckpt-cuda/memory/physical.h"
 
 namespace ckpt::cuda {
 
@@ -14,6 +16,9 @@ u64 served_bytes();
 u64 served_bytes(CUdevice device);
 // The sum of what a checkpoint saves, in bytes, with each region rounded up to `align`.
 u64 bytes_to_save(u64 align);
+
+// All physical memory with contents.
+std::vector<KeyedPhysical> served_physical();
 
 // Memory is short: frees what is kept without an allocation. False: there was none.
 bool drop_kept_memory();

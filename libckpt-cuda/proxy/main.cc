@@ -22,6 +22,7 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/ipc/unix_socket.h"
+#include "driver-checkpoint/owner/owner_process.h"
 #include "libckpt-cuda/proxy/device_check.h"
 #include "libckpt-cuda/proxy/environment.h"
 #include "libckpt-cuda/proxy/forwarded_check.h"
@@ -135,6 +136,14 @@ int serve_memory(int connection) {
   }
 }
 
+// Owns the device memory of the program at the other end while it is dumped
+// (driver-checkpoint/owner/memory_owner.h).
+int serve_owner(int connection, int control, u64 token) {
+  RealDriver driver = find_driver();
+  set_driver_variables(driver);
+  return own_memory({driver.path, UniqueFd(connection), UniqueFd(control), token});
+}
+
 // The program may make its calls itself, with this driver and these devices (all if there is none),
 // and hangs up then. Otherwise its first call comes. False: it has hung up.
 bool program_calls(int connection, const std::string &driver, const std::string &devices) {
@@ -189,8 +198,15 @@ int run(int argc, char **argv) {
                "node's device");
   bool memory = false;
   app.add_flag("--memory", memory, "with --serve: tell a program of the devices' free memory");
+  bool owner = false;
+  int control = -1;
+  u64 token = 0;
+  app.add_flag("--owner", owner, "with --serve: own a program's device memory during a dump");
+  app.add_option("--control", control, "with --owner: the keeper's descriptor");
+  app.add_option("--token", token, "with --owner: the keeper's name for this process");
   app.allow_extras();  // what the keeper says to all proxies
   CLI11_PARSE(app, argc, argv);
+  if (connection && owner) return serve_owner(*connection, control, token);
   if (connection && memory) return serve_memory(*connection);
   if (connection) return calls ? become_server(*connection, devices) : serve(*connection);
   if (want_list) return list();

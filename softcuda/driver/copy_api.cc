@@ -2,6 +2,7 @@
 //
 // cuMemcpy* and cuMemset*. Compiled twice, the second time for the per-thread default stream, for
 // which cuda.h gives every function here its _ptds or _ptsz name.
+#include "softcuda/driver/strict.h"
 #include "softcuda/driver/transfer.h"
 
 using namespace ckpt::softcuda;
@@ -95,9 +96,11 @@ SOFTCUDA_API CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdevicep
   return copy_peer(dst, to, src, from, n, s, false);
 }
 SOFTCUDA_API CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t n, CUstream s) {
+  FAIL_IF_ORDERED("cuMemcpyHtoDAsync");
   return copy(dst, address(src), n, s, false);
 }
 SOFTCUDA_API CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t n, CUstream s) {
+  FAIL_IF_ORDERED("cuMemcpyDtoHAsync");
   return copy(address(dst), src, n, s, false);
 }
 SOFTCUDA_API CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream s) {

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "softcuda/device/sealed.h"
+#include "softcuda/driver/strict.h"
 #include "softcuda/driver/vmm.h"
 
 namespace ckpt::softcuda::driver {
@@ -51,6 +52,7 @@ using namespace ckpt::softcuda::driver;
 SOFTCUDA_API CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
                                                    CUmemAllocationHandleType type,
                                                    unsigned long long flags) {
+  FAIL_IF_ORDERED("cuMemExportToShareableHandle");
   CALL_INITIALISED();
   REQUIRE(out != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_NOT_SUPPORTED);

@@ -32,7 +32,7 @@ TYPES = types()
 # Messages that are no requests: answers, and what a transfer consists of between a request and its answer.
 NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "DepthIs", "Region", "SlotFull",
                 "SlotFree", "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt", "ContentsIn",
-                "ChunkKnown"}
+                "ChunkKnown", "ContentsLater", "ContentsDue", "Drained"}
 # What the tools and programs of this version do not send.
 OF_OLDER_VERSIONS = {"ProxyFor"}
 # The same step as another one, for which there is a row, seen from its other side.
@@ -42,6 +42,8 @@ CHECKED_ELSEWHERE = {
     "ProxyDrop": "test_kills.py: the last step of a move away from a proxy",
     "ParentChunks": "test_cuda_survey.py: only for a program with CUDA whose image has a parent",
     "ChunkWanted": "test_cuda_survey.py: the process that answers is killed",
+    **dict.fromkeys(["OwnerBegin", "MemoryGiven", "DrainWanted", "OwnerLeave", "MemoryWanted", "OwnerDrop"],
+                    "test_cuda_owner.py: only for a program with a memory owner"),
     "ChosenWanted": "test_remote_cuda_moves.py: only CUDA on devices of other nodes asks it",
 }
 
@@ -58,6 +60,7 @@ TOOLS = {
     "Hello": ("dump", "agent"), "Preflight": ("dump", "agent"), "RemarksWanted": ("remarks", "agent"),
     "CallbacksWanted": ("remarks", "agent"), "DumpBegin": ("dump", "keeper"), "Prepare": ("dump", "agent"),
     "CopyAhead": ("copy-ahead", "agent"), "SurveyWanted": ("dump", "agent"), "Quiesce": ("dump", "agent"),
+    "OwnerWanted": ("dump", "agent"),
     "WaitsWanted": ("dump", "agent"),
     "Increment": ("dump", "agent"), "ContentsReadable": ("dump", "agent"), "Save": ("dump", "agent"),
     "Detach": ("dump", "agent"), "DumpDone": ("stop", "keeper"), "ImageWritten": ("dump", "keeper"),

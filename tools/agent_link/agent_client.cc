@@ -189,6 +189,14 @@ bool AgentClient::survey(u64 seed) {
   return m && m->reader().get<u8>() == 1;
 }
 
+std::string AgentClient::start_owner() {
+  Result<Message> m = ask(Type::OwnerWanted, {}, {}, kPrepareTimeout, Type::Ok);
+  if (!m) return {};
+  Reader in = m->reader();
+  in.get<u8>();
+  return std::string(in.str());
+}
+
 bool AgentClient::parent_chunks(u64 count, int addresses, int socket) {
   const int fds[] = {addresses, socket};
   return ask(Type::ParentChunks, Writer().put(count), fds, kAnswerTimeout, Type::Ok).has_value();

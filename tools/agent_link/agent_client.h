@@ -55,6 +55,10 @@ class AgentClient {
   // Before begin_save(): the tool can read the agent's own file of contents. False: the agent is of
   // an earlier version and will fill slots.
   bool offer_to_read();
+  // Before quiesce(): starts the process that holds device memory during the dump, and lets the
+  // save leave contents to it. Empty: it was started, or the program was not started for that, or
+  // the agent is of an earlier version; else why it cannot be.
+  std::string start_owner();
   // Before quiesce(): the save will tell what the devices saw before they copied. True: they can
   // look. `seed`: of the image's addresses.
   bool survey(u64 seed);

@@ -86,14 +86,22 @@ class ContentsSaver {
         case Type::ContentsFile: CKPT_CHECK(contents_file(m)); break;
         case Type::ChunkKnown: CKPT_CHECK(chunk_known(in)); break;
         case Type::ContentsAt: CKPT_CHECK(contents_at(in)); break;
+        case Type::ContentsLater: CKPT_CHECK(contents_later(m)); break;
+        case Type::ContentsDue: CKPT_CHECK(contents_due(in)); break;
         case Type::Surveyed: CKPT_CHECK(surveyed(in)); break;
-        case Type::Saved: saved_.requirements = std::string(in.str()); return std::move(saved_);
+        case Type::Saved: return saved(in);
         default: return fail("the agent sent the unexpected message {} during the save", m.type);
       }
     }
   }
 
  private:
+  Result<SavedAgent> saved(Reader &in) {
+    saved_.requirements = std::string(in.str());
+    if (saved_.later) CKPT_CHECK(follow_owner());
+    return std::move(saved_);
+  }
+
   Result<> region(Reader &in) {
     u32 number = in.get<u32>();
     std::string name(in.str());
@@ -160,12 +168,50 @@ class ContentsSaver {
     return {};
   }
 
+  struct InFile {
+    u32 region = 0;
+    u64 offset = 0, bytes = 0, at = 0;
+  };
+  Result<InFile> in_file(Reader &in) const {
+    InFile f{in.get<u32>(), in.get<u64>(), in.get<u64>(), in.get<u64>()};
+    if (in.ok() && f.region < regions_.size() && f.bytes > 0 && f.bytes <= sizes_[f.region] &&
+        f.offset <= sizes_[f.region] - f.bytes && (f.at == protocol::kZeros || saved_.file))
+      return f;
+    return fail("the agent sent a malformed message about contents in its file");
+  }
+
+  Result<> contents_later(Message &m) {
+    if (m.fds.size() != 1 || !saved_.file || saved_.later)
+      return fail("the agent sent a malformed message about the owner of device memory");
+    saved_.later = std::make_unique<LaterContents>(std::move(m.fds[0]));
+    return {};
+  }
+
+  Result<> contents_due(Reader &in) {
+    CKPT_TRY(InFile f, in_file(in));
+    if (!saved_.later || f.at == protocol::kZeros)
+      return fail("the agent sent a malformed message about contents that are to come");
+    progress_ += f.bytes;
+    saved_.later->add({regions_[f.region], f.offset, f.bytes, f.at});
+    return {};
+  }
+
+  // Its thread ends before the image, and before the file is used otherwise.
+  Result<> follow_owner() {
+    saved_.come = std::make_shared<std::vector<KeptPiece>>();
+    return saved_.later->start([file = saved_.file, image = &image_, later = later_,
+                                come = saved_.come](const LaterContents::Due &d) -> Result<> {
+      KeptPiece piece{d.stream, d.offset, {}, d.bytes};
+      CKPT_TRY(piece.bytes, file->part(d.at, d.bytes));
+      if (!later) return write_piece(piece, file, *image);
+      come->push_back(piece);
+      return {};
+    });
+  }
+
   Result<> contents_at(Reader &in) {
-    u32 region = in.get<u32>();
-    u64 offset = in.get<u64>(), bytes = in.get<u64>(), at = in.get<u64>();
-    if (!in.ok() || region >= regions_.size() || bytes == 0 || bytes > sizes_[region] ||
-        offset > sizes_[region] - bytes || (at != protocol::kZeros && !saved_.file))
-      return fail("the agent sent a malformed message about contents in its file");
+    CKPT_TRY(InFile f, in_file(in));
+    auto [region, offset, bytes, at] = f;
     KeptPiece piece{regions_[region], offset, {}, bytes};
     if (at != protocol::kZeros) {
       CKPT_TRY(piece.bytes, saved_.file->part(at, bytes));
@@ -207,6 +253,14 @@ Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging,
                               std::optional<u32> number_in_parent, std::atomic<u64> &progress,
                               bool later) {
   return ContentsSaver(agent, staging, image, number, number_in_parent, progress, later).run();
+}
+
+Result<> wait_for_later(SavedAgent &saved) {
+  if (!saved.later) return {};
+  CKPT_CHECK(saved.later->wait());
+  std::ranges::move(*saved.come, std::back_inserter(saved.kept));
+  saved.come->clear();
+  return {};
 }
 
 Result<> write_kept(SavedAgent &saved, storage::ImageWriter &image) {

@@ -12,6 +12,7 @@
 #include "storage/write/image_writer.h"
 #include "tools/agent_link/agent_client.h"
 #include "tools/agent_link/contents_file.h"
+#include "tools/agent_link/later_contents.h"
 
 namespace ckpt::tools {
 
@@ -32,6 +33,9 @@ struct SavedAgent {
   std::vector<std::string> blind;      // why a device did not look, one sentence each
   std::vector<KeptPiece> kept;         // for write_kept()
   std::shared_ptr<ContentsFile> file;  // where they are
+  // What is to come, and what has come for write_kept(), while its thread runs; null: all is there.
+  std::unique_ptr<LaterContents> later;
+  std::shared_ptr<std::vector<KeptPiece>> come;
 };
 
 // The number of process `pid` (in its own namespace) among the agents of an image.
@@ -45,6 +49,8 @@ Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging,
                               storage::ImageWriter &image, u32 number,
                               std::optional<u32> number_in_parent, std::atomic<u64> &progress,
                               bool later);
+// Returns when all contents have come.
+Result<> wait_for_later(SavedAgent &saved);
 // Writes them into the image; from then on the workers hold the file.
 Result<> write_kept(SavedAgent &saved, storage::ImageWriter &image);
 

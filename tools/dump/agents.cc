@@ -138,6 +138,35 @@ Result<> Agents::offer_parent(Agent &a, const storage::ImageReader &parent,
   return {};
 }
 
+// Without one, device memory is copied while the program is paused.
+Result<> Agents::start_owners() {
+  return for_each([](Agent &a, u32) -> Result<> {
+    if (std::string why_not = a.client.start_owner(); !why_not.empty())
+      log::warn("process {}: {}", a.host_pid, why_not);
+    return {};
+  });
+}
+
+bool Agents::any_later() const {
+  return std::ranges::any_of(all_, [](const auto &a) { return a->saved.later != nullptr; });
+}
+
+Result<> Agents::wait_for_later() {
+  for (const auto &a : all_) {
+    if (!a->saved.later) continue;
+    OnCancel guard(cancel_, [later = a->saved.later.get()] { later->cancel(); });
+    Result<> come = tools::wait_for_later(a->saved);
+    CKPT_CHECK(cancel_.check());
+    if (!come) return Failure(std::move(come.error()).in(fmt::format("process {}", a->host_pid)));
+  }
+  return {};
+}
+
+void Agents::end_owners() {
+  for (const auto &a : all_)
+    if (a->saved.later) a->saved.later->drop();
+}
+
 void Agents::end_parent_readers() {
   for (const auto &a : all_)
     if (a->parent) a->parent->end();
@@ -290,6 +319,7 @@ void Agents::undo(const std::string &why) {
       (void)send_outcome(all_[i]->outcome_pipe.get(), protocol::Outcome::Failed, i, why);
     all_[i]->outcome_pipe.reset();
     all_[i]->client = AgentClient(UniqueFd());
+    all_[i]->saved.later.reset();  // it uses the image
   }
 }
 

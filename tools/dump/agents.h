@@ -36,6 +36,8 @@ class Agents {
   std::set<pid_t> with_callbacks();
   // Host memory for contents, while the program still runs; at most `bytes` bytes in each agent.
   Result<> prepare(u64 bytes);
+  // Processes that hold device memory during the dump, in programs that were started for that.
+  Result<> start_owners();
   // Contents that can be copied while the program still runs, in at most so many rounds.
   Result<> copy_ahead(u32 rounds);
   // Devices will look at their memory before they copy it into the image. `ends`: the dump ends the
@@ -43,12 +45,17 @@ class Agents {
   Result<> look(storage::ImageWriter &image, bool ends, const storage::Key *key);
   // The image is complete and the program has ended.
   void end_parent_readers();
+  void end_owners();
   // These three run in all agents in parallel and return the first failure, which undo() then
   // undoes.
   Result<> quiesce(std::chrono::milliseconds timeout);
   // With `later`, contents that an agent keeps in memory itself are left for write_kept().
   Result<> save(storage::ImageWriter &image, bool later);
   Result<> detach();
+  // Whether contents are still to come when the agents have detached.
+  bool any_later() const;
+  // Returns when they have come.
+  Result<> wait_for_later();
   Result<> write_kept(storage::ImageWriter &image);
   // Instead of save() and detach(). Returns the bytes of contents that were moved to `folder`, or
   // to host memory if it is empty. If one agent fails, the others are woken again.

@@ -119,6 +119,7 @@ Result<> Dump::checkpoint() {
   // Host memory for the contents of device memory, while the program still runs.
   phases_.begin("prepare");
   CKPT_CHECK(agents_.prepare(options_.prepare_bytes));
+  CKPT_CHECK(agents_.start_owners());
   CKPT_CHECK(agents_.copy_ahead(options_.rounds_ahead));
   CKPT_CHECK(
       agents_.look(*image_, !options_.leave_running, options_.key ? &*options_.key : nullptr));
@@ -149,12 +150,20 @@ Result<> Dump::checkpoint() {
   // The program may be ended only for an image that can be restored.
   phases_.begin("check");
   CKPT_CHECK(check_recorded());
+  CKPT_CHECK(wait_for_contents());
   if (options_.barriers) CKPT_CHECK(options_.barriers->captured());
   // With --leave-running the program need not wait for the disk.
   if (options_.leave_running) CKPT_CHECK(wake());
   // The image reaches the disk and gets its name.
   phases_.begin("write");
   return write();
+}
+
+// Of programs with an owner of their device memory, which has copied it since the save.
+Result<> Dump::wait_for_contents() {
+  if (!agents_.any_later()) return {};
+  phases_.begin("drain");
+  return agents_.wait_for_later();
 }
 
 Result<> Dump::write() {
@@ -337,6 +346,7 @@ Result<> Dump::end_program() {
   for (const ProcessHandle &p : handles_) p.signal(SIGKILL);
   auto deadline = Phases::Clock::now() + kEndTimeout;
   agents_.end_parent_readers();
+  agents_.end_owners();
   for (const Process &p : target_.processes)
     while (read_process(p.pid)) {
       held_.reap();

@@ -136,6 +136,7 @@ class Dump {
   Result<> record_owner();
   Result<> check_no_new_agents() const;
   Result<> wake();
+  Result<> wait_for_contents();
   Result<> write();
   Result<> end_program();
   Result<> check_returned();

@@ -56,6 +56,7 @@ struct Options {
   std::string device;
   bool portable = false;
   bool managed_on_host = false;
+  bool device_owner = false;
   bool share_ipc = false;
   bool audit = false;
   bool list_devices = false;
@@ -112,6 +113,7 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
                             const Keeper &keeper, int *error) {
   Spawn spec{
       .argv = options.program, .environment = environment.set, .without = environment.without};
+  if (options.device_owner) spec.environment.emplace_back("CKPT_CUDA_DEVICE_OWNER", "1");
   if (options.managed_on_host) spec.environment.emplace_back("CKPT_CUDA_MANAGED_ON_HOST", "1");
   spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
   spec.without.insert(spec.without.end(), {kImageVariable, kEveryVariable});
@@ -281,6 +283,8 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--portable", o.portable, "report to the program only what every device offers");
   line.flag("--managed-on-host", o.managed_on_host,
             "put CUDA's managed memory into host memory, which can be checkpointed");
+  line.flag("--device-owner", o.device_owner,
+            "during a dump, let another process hold CUDA device memory and copy it meanwhile");
   line.flag("--share-ipc", o.share_ipc,
             "share System V memory, semaphores and message queues with programs outside");
   line.flag("--audit", o.audit,

@@ -22,12 +22,14 @@ Result<> Proxies::start(const Request &r) {
   // The program was started on CUDA devices of another node. Those chosen now may be of this node.
   bool calls = r.api == "cuda-server";
   bool memory = r.api == protocol::kGpuMemoryProxy;
-  std::string api = calls || memory ? "cuda" : r.api;
+  bool owner = r.api == protocol::kMemoryOwnerProxy;
+  std::string api = calls || memory || owner ? "cuda" : r.api;
   DeviceChoice choice = r.device ? DeviceChoice{{api, split_at_commas(*r.device)}} : choice_;
-  if (memory) choice.clear();  // it tells of all
+  if (memory || owner) choice.clear();  // it knows all
   std::vector<std::string> command = proxy_command(api, choice);
   if (calls && !is_remote(choice)) command.push_back("--calls");
   if (memory) command.push_back("--memory");
+  if (owner) command.push_back("--owner");
   if (command.empty())
     return fail_with_hint(fmt::format("no proxy for the API \"{}\" was found", api),
                           "the installation of ckpt is incomplete; install it again");

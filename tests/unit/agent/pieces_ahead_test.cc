@@ -12,21 +12,9 @@ using namespace ckpt::agent;
 
 namespace {
 
-// Counts what is page-locked; its other functions are not called.
-class Locks final : public Participant {
+// Counts what is page-locked.
+class Locks final : public PageLocker {
  public:
-  const char *name() const override { return "locks"; }
-  void preflight(std::vector<std::string> &) override {}
-  Result<> quiesce(std::chrono::steady_clock::time_point) override { return {}; }
-  Result<> save(Sink &) override { return {}; }
-  std::string requirements() override { return {}; }
-  Result<> detach() override { return {}; }
-  Result<> attach_again() override { return {}; }
-  Result<> attach(const std::string &) override { return {}; }
-  Result<> load(Source &) override { return {}; }
-  void resume() override {}
-  bool exclude(const void *) override { return false; }
-  void forked() override {}
   void lock_pages(std::span<std::byte>) override { ++locked; }
   void unlock_pages(std::span<std::byte>) override { ++unlocked; }
 
