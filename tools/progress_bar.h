@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/units.h"
 
 namespace ckpt::tools {
@@ -23,8 +24,6 @@ enum class Total { Exact, Estimate };
 
 class Progress {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // `what` is printed before the figures: "verify". With `quiet` nothing is printed.
   explicit Progress(std::string what, bool quiet = false, Total total = Total::Exact,
                     int fd = STDERR_FILENO)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "driver-checkpoint/driver_checkpoint.h"
 #include "driver-checkpoint/forked_child.h"
@@ -84,7 +85,7 @@ class Cuda final : public agent::Participant {
                     code.reason);
   }
 
-  Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
+  Result<> quiesce(Clock::time_point deadline) override {
     outside_.start();
     CKPT_CHECK(quiesce_devices(deadline));
     // What the program did between the preflight and the closing of the gate.
@@ -201,7 +202,7 @@ class Cuda final : public agent::Participant {
 
   Result<> hold_calls() {
     detached_ = true;
-    if (HeldCalls::close(std::chrono::steady_clock::now() + kCallLimit)) return {};
+    if (HeldCalls::close(Clock::now() + kCallLimit)) return {};
     return fail_with_hint("a CUDA call has not returned, although the devices are idle",
                           "try again");
   }

@@ -3,6 +3,8 @@
 // The parser of /proc/PID/maps; proc(5) describes the format.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,5 +28,10 @@ struct ProcMapping {
 std::optional<ProcMapping> parse_proc_mapping(const std::string &line);
 // A whole file; malformed lines are left out.
 std::vector<ProcMapping> parse_proc_maps(std::string_view text);
+
+namespace proc {
+// None of a process that has ended.
+std::vector<ProcMapping> mappings_of(pid_t pid);
+}  // namespace proc
 
 }  // namespace ckpt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/base/proc_maps.h"
+#include "common/proc/maps.h"
 
 #include <doctest/doctest.h>
 

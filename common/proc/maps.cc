@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/base/proc_maps.h"
+#include "common/proc/maps.h"
 
 #include <sys/sysmacros.h>
 
 #include <cinttypes>
 #include <cstdio>
+
+#include "common/base/words.h"
+#include "common/proc/file.h"
 
 namespace ckpt {
 
@@ -30,13 +33,15 @@ std::optional<ProcMapping> parse_proc_mapping(const std::string &line) {
 
 std::vector<ProcMapping> parse_proc_maps(std::string_view text) {
   std::vector<ProcMapping> maps;
-  while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
+  for (std::string_view line : lines_of(text))
     if (std::optional<ProcMapping> m = parse_proc_mapping(std::string(line)))
       maps.push_back(std::move(*m));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-  }
   return maps;
+}
+
+std::vector<ProcMapping> proc::mappings_of(pid_t pid) {
+  std::string maps = text(pid, "maps");
+  return parse_proc_maps(maps);
 }
 
 }  // namespace ckpt
