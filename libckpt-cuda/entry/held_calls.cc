@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 
-// The entries of cuda_entries.api, and more: a driver may return another address from
+// The entries of cuda/entries.api, and more: a driver may return another address from
 // cuGetProcAddress than its symbol has. Both numbers stand in the assembly below, too.
 #define HELD_THUNKS 1536
 #define STACK_BYTES 128

@@ -3,7 +3,7 @@
 // Arrays. An array is device memory with its rows stored one after the other.
 #include "softcuda/driver/array.h"
 
-#include <algorithm>
+#include "cuda/arrays.h"
 
 namespace ckpt::softcuda::driver {
 
@@ -22,13 +22,6 @@ std::optional<vm::Channel> channel_of(CUarray_format f) {
 }
 
 namespace {
-
-u32 element_bytes_of(CUarray_format f, unsigned channels) {
-  vm::Texture t;
-  t.channel = *channel_of(f);
-  t.channels = channels;
-  return t.element_bytes();
-}
 
 constexpr unsigned kKnownFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
                                  CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
@@ -49,13 +42,12 @@ std::unique_ptr<Array> array_at(Context *c, const CUDA_ARRAY3D_DESCRIPTOR &d, u6
   a->context = c;
   a->desc = d;
   a->base = base;
-  a->element_bytes = element_bytes_of(d.Format, d.NumChannels);
-  a->row_bytes = d.Width * a->element_bytes;
-  a->slice_bytes = a->row_bytes * std::max<u64>(d.Height, 1);
+  a->row_bytes = api::ArrayShape(d).row_bytes;
+  a->slice_bytes = api::ArrayShape(d).slice_bytes();
   return a;
 }
 
-u64 bytes_of(const Array &a) { return a.slice_bytes * std::max<u64>(a.desc.Depth, 1); }
+u64 bytes_of(const Array &a) { return api::ArrayShape(a.desc).bytes(); }
 
 void end_arrays(const Context *c) {
   for (Mipmap *m : process().mipmaps.all())

@@ -2,6 +2,7 @@
 //
 // cuMemcpy* and cuMemset*. Compiled twice, the second time for the per-thread default stream, for
 // which cuda.h gives every function here its _ptds or _ptsz name.
+#include "cuda/copies.h"
 #include "softcuda/driver/transfer.h"
 
 using namespace ckpt::softcuda;
@@ -20,13 +21,17 @@ CUresult copy(u64 dst, u64 src, u64 bytes, CUstream stream, bool wait) {
   return submit(call.context, effective(stream), b, wait);
 }
 
-template <class D>
-CUresult copy_shape(const D *d, CUstream stream, bool wait, bool peer = false) {
+CUresult copy_shape(const CUDA_MEMCPY3D *d, CUstream stream, bool wait, bool peer = false) {
   CALL_WITH_CONTEXT();
   REQUIRE(d != nullptr, CUDA_ERROR_INVALID_VALUE);
   Box b;
   CHECK_CU(box_of(*d, b));
   return submit(call.context, effective(stream), b, wait, peer);
+}
+
+CUresult copy_rows(const CUDA_MEMCPY2D *d, CUstream stream, bool wait) {
+  CUDA_MEMCPY3D box = d != nullptr ? ckpt::api::as_3d(*d) : CUDA_MEMCPY3D{};
+  return copy_shape(d != nullptr ? &box : nullptr, stream, wait);
 }
 
 // The forms with contexts. Addresses are unique among all devices, so they are only checked.
@@ -128,54 +133,26 @@ SOFTCUDA_API CUresult cuMemcpyAtoHAsync(void *dst, CUarray src, size_t at, size_
   return array_copy(nullptr, 0, address(dst), src, at, 0, n, s, false);
 }
 
-SOFTCUDA_API CUresult cuMemcpy2D(const CUDA_MEMCPY2D *d) { return copy_shape(d, nullptr, true); }
+SOFTCUDA_API CUresult cuMemcpy2D(const CUDA_MEMCPY2D *d) { return copy_rows(d, nullptr, true); }
 SOFTCUDA_API CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *d) {
-  return copy_shape(d, nullptr, true);
+  return copy_rows(d, nullptr, true);
 }
 SOFTCUDA_API CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *d, CUstream s) {
-  return copy_shape(d, s, false);
+  return copy_rows(d, s, false);
 }
 SOFTCUDA_API CUresult cuMemcpy3D(const CUDA_MEMCPY3D *d) { return copy_shape(d, nullptr, true); }
 SOFTCUDA_API CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D *d, CUstream s) {
   return copy_shape(d, s, false);
 }
 
-// Addresses are unique among all devices, so a copy needs no contexts.
-static CUDA_MEMCPY3D without_contexts(const CUDA_MEMCPY3D_PEER &p) {
-  CUDA_MEMCPY3D d{};
-  d.srcXInBytes = p.srcXInBytes;
-  d.srcY = p.srcY;
-  d.srcZ = p.srcZ;
-  d.srcLOD = p.srcLOD;
-  d.srcMemoryType = p.srcMemoryType;
-  d.srcHost = p.srcHost;
-  d.srcDevice = p.srcDevice;
-  d.srcArray = p.srcArray;
-  d.srcPitch = p.srcPitch;
-  d.srcHeight = p.srcHeight;
-  d.dstXInBytes = p.dstXInBytes;
-  d.dstY = p.dstY;
-  d.dstZ = p.dstZ;
-  d.dstLOD = p.dstLOD;
-  d.dstMemoryType = p.dstMemoryType;
-  d.dstHost = p.dstHost;
-  d.dstDevice = p.dstDevice;
-  d.dstArray = p.dstArray;
-  d.dstPitch = p.dstPitch;
-  d.dstHeight = p.dstHeight;
-  d.WidthInBytes = p.WidthInBytes;
-  d.Height = p.Height;
-  d.Depth = p.Depth;
-  return d;
-}
 SOFTCUDA_API CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *p) {
   REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
-  CUDA_MEMCPY3D d = without_contexts(*p);
+  CUDA_MEMCPY3D d = ckpt::api::without_contexts(*p);
   return copy_shape(&d, nullptr, true, true);
 }
 SOFTCUDA_API CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *p, CUstream s) {
   REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
-  CUDA_MEMCPY3D d = without_contexts(*p);
+  CUDA_MEMCPY3D d = ckpt::api::without_contexts(*p);
   return copy_shape(&d, s, false);
 }
 

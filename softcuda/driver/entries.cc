@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstring>
 
+#include "cuda/entries.h"
 #include "fatbin/static_runtime.h"
 #include "softcuda/driver/future.h"
 #include "softcuda/driver/process.h"
@@ -13,43 +13,25 @@
 
 namespace {
 
-struct Entry {
-  const char *name;
-  int version;
-  void *address;
-  bool per_thread;
-};
+using ckpt::api::CudaId, ckpt::api::kNewestVersion;
 
 #define CU_ENTRY(name, version, symbol, per_thread) \
   extern "C" CUresult softcuda_entry_##symbol() asm(#symbol);
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
 
-const Entry kEntries[] = {
+void *const kAddresses[] = {
 #define CU_ENTRY(name, version, symbol, per_thread) \
-  {#name, version, reinterpret_cast<void *>(&softcuda_entry_##symbol), per_thread},
-#include "common/api/cuda_entries.api"
+  reinterpret_cast<void *>(&softcuda_entry_##symbol),
+#include "cuda/entries.api"
 #undef CU_ENTRY
 };
 
-constexpr int kNewestVersion = std::max({
-#define CU_ENTRY(name, version, symbol, per_thread) version,
-#include "common/api/cuda_entries.api"
-#undef CU_ENTRY
-});
-
-// The newest form of an entry that is not newer than `version`. `known`: some form exists.
-const Entry *find(const char *name, int version, bool per_thread, bool &known) {
-  const Entry *best = nullptr;
+// nullptr: no form is as old as the program and this driver.
+void *address_of(const char *name, int version, bool per_thread) {
   version = std::min(version, ckpt::softcuda::driver::driver_version());
-  for (const Entry &e : kEntries) {
-    if (std::strcmp(e.name, name) != 0) continue;
-    known = true;
-    if (e.per_thread == per_thread && e.version <= version &&
-        (best == nullptr || e.version >= best->version))
-      best = &e;
-  }
-  return best;
+  CudaId id = ckpt::api::find_cuda_entry(name, version, per_thread);
+  return id == CudaId::Count ? nullptr : kAddresses[static_cast<size_t>(id)];
 }
 
 }  // namespace
@@ -67,16 +49,12 @@ SOFTCUDA_API CUresult cuGetProcAddress_v2(const char *symbol, void **function, i
       if (result != nullptr) *result = CU_GET_PROC_ADDRESS_SUCCESS;
       return *function = found, CUDA_SUCCESS;
     }
-  bool known = false;
-  const Entry *e = nullptr;
-  if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) e = find(symbol, version, true, known);
-  if (e == nullptr) e = find(symbol, version, false, known);
-  *function = e == nullptr ? nullptr : e->address;
+  *function = address_of(symbol, version, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
   if (result != nullptr)
-    *result = e != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
-              : known      ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-                           : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  return e == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+    *result = *function != nullptr                  ? CU_GET_PROC_ADDRESS_SUCCESS
+              : ckpt::api::knows_cuda_entry(symbol) ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                                    : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  return *function == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }
 
 #undef cuGetProcAddress

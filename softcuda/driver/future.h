@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a driver offers that is newer than common/api/cuda_entries.api, and so newer than ckpt: with
+// What a driver offers that is newer than cuda/entries.api, and so newer than ckpt: with
 // CKPT_SOFTCUDA_DRIVER above the newest version in that table, and for programs that ask for such a
 // version. These entries have no symbols, since a library knows only those of its time.
 #pragma once

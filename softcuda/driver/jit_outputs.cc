@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softcuda/driver/jit_outputs.h"
 
+#include "common/base/clock.h"
 #include "softcuda/driver/process.h"
 
 namespace ckpt::softcuda::driver {
@@ -21,7 +22,7 @@ JitCall::JitCall(unsigned n, const CUjit_option *options, void **values)
 }
 
 CUresult JitCall::done(CUresult e) const {
-  std::chrono::duration<float, std::milli> took = std::chrono::steady_clock::now() - begun_;
+  std::chrono::duration<float, std::milli> took = Clock::now() - begun_;
   outputs_.write("", e == CUDA_SUCCESS ? "" : errors, took.count());
   return e;
 }

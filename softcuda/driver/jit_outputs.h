@@ -7,7 +7,8 @@
 #include <chrono>
 #include <string>
 
-#include "common/api/jit_outputs.h"
+#include "common/base/clock.h"
+#include "cuda/jit_outputs.h"
 
 namespace ckpt::softcuda::driver {
 
@@ -21,7 +22,7 @@ class JitCall {
 
  private:
   api::JitOutputs outputs_;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  Clock::time_point begun_ = Clock::now();
 };
 
 }  // namespace ckpt::softcuda::driver

@@ -2,42 +2,19 @@
 //
 // Mipmapped arrays: an array, and its halves down to one element. A level is an array that belongs
 // to the mipmapped array.
-#include <algorithm>
-#include <bit>
-
 #include "common/base/rounded_up.h"
+#include "cuda/arrays.h"
 #include "softcuda/driver/array.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
-
-// Layers and the faces of a cubemap do not become fewer.
-bool has_layers(const CUDA_ARRAY3D_DESCRIPTOR &d) {
-  return (d.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) != 0;
-}
-
-// 1 + floor(log2(max(width, height, depth))), as the driver API documents it: layers count, too.
-unsigned most_levels(const CUDA_ARRAY3D_DESCRIPTOR &d) {
-  return static_cast<unsigned>(std::bit_width(std::max({d.Width, d.Height, d.Depth})));
-}
-
-size_t halved(size_t extent, unsigned level) {
-  return extent == 0 ? 0 : std::max<size_t>(extent >> level, 1);
-}
-
-CUDA_ARRAY3D_DESCRIPTOR level_of(CUDA_ARRAY3D_DESCRIPTOR d, unsigned level) {
-  d.Width = halved(d.Width, level);
-  d.Height = halved(d.Height, level);
-  if (!has_layers(d)) d.Depth = halved(d.Depth, level);
-  return d;
-}
 
 // The levels with their places relative to the beginning of the allocation. Returns its size.
 u64 lay_out(Mipmap &m, unsigned count) {
   u64 at = 0;
   for (unsigned k = 0; k < count; ++k) {
     std::unique_ptr<Array> &level =
-        m.levels.emplace_back(array_at(m.context, level_of(m.desc, k), at));
+        m.levels.emplace_back(array_at(m.context, api::level_of(m.desc, k), at));
     level->mipmap = &m;
     at = rounded_up(at + bytes_of(*level), kAllocationAlign);
   }
@@ -59,7 +36,7 @@ SOFTCUDA_API CUresult cuMipmappedArrayCreate(CUmipmappedArray *out,
   auto m = std::make_unique<Mipmap>();
   m->context = call.context;
   m->desc = *d;
-  u64 bytes = lay_out(*m, std::clamp(count, 1u, most_levels(*d)));
+  u64 bytes = lay_out(*m, api::levels_of(*d, count));
   std::optional<Allocation> memory = process().memory->allocate(
       static_cast<u32>(call.context->device->index), bytes, MemoryKind::Device, call.context);
   REQUIRE(memory, CUDA_ERROR_OUT_OF_MEMORY);

@@ -147,7 +147,6 @@ struct Array {
   u64 base = 0;
   u64 row_bytes = 0;    // distance between rows
   u64 slice_bytes = 0;  // distance between slices or layers
-  u32 element_bytes = 0;
 };
 
 // A mipmapped array. Its levels lie in one allocation.

@@ -7,6 +7,7 @@
 
 #include <array>
 
+#include "common/proc/file.h"
 #include "softcuda/device/sealed.h"
 #include "softcuda/driver/vmm.h"
 
@@ -18,7 +19,7 @@ constexpr const char *kPrefix = "softcuda-";
 // "/memfd:softcuda-00112233… (deleted)"; empty: not a file of this kind.
 std::string uuid_of_file(int fd) {
   std::array<char, 256> link{};
-  std::string path = fmt::format("/proc/self/fd/{}", fd);
+  std::string path = proc::fd_path(proc::kSelf, fd);
   if (readlink(path.c_str(), link.data(), link.size() - 1) < 0) return {};
   std::string_view name(link.data());
   std::string start = fmt::format("/memfd:{}", kPrefix);

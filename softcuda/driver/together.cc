@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/unique_fd.h"
 #include "softcuda/broker/protocol.h"
 
@@ -56,9 +57,9 @@ void note_away(bool away) {
 
 bool wait_for_others(std::chrono::milliseconds limit) {
   std::string beginning = files();
-  auto end = std::chrono::steady_clock::now() + limit;
+  auto end = Clock::now() + limit;
   while (!beginning.empty() && other_is_away(beginning)) {
-    if (limit.count() != 0 && std::chrono::steady_clock::now() >= end) return false;
+    if (limit.count() != 0 && Clock::now() >= end) return false;
     std::this_thread::sleep_for(kPause);
   }
   return true;

@@ -5,46 +5,32 @@
 #include <cstring>
 #include <iterator>
 
+#include "cuda/arrays.h"
+#include "cuda/copies.h"
 #include "softcuda/driver/capture.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
 
-u64 address(const void *p) { return reinterpret_cast<u64>(p); }
-
-// One side of a copy, as in CUDA_MEMCPY2D and CUDA_MEMCPY3D.
-struct Side {
-  CUmemorytype type;
-  const void *host;
-  CUdeviceptr device;
-  CUarray array;
-  u64 x, y, z, lod;
-  u64 pitch, height;
-};
-
-CUresult resolve_side(const Side &s, u64 width, u64 rows, u64 slices, char *&at, u64 &row,
+CUresult resolve_side(const api::CopySide &s, const CUDA_MEMCPY3D &d, char *&at, u64 &row,
                       u64 &slice, bool &pageable) {
-  if (s.type == CU_MEMORYTYPE_ARRAY) {
+  if (s.is_array()) {
     const Array *a = process().arrays.get(s.array);
     REQUIRE(a != nullptr, CUDA_ERROR_INVALID_HANDLE);
-    u64 height = std::max<u64>(a->desc.Height, 1), depth = std::max<u64>(a->desc.Depth, 1);
-    REQUIRE(s.x + width <= a->desc.Width * a->element_bytes && s.y + rows <= height &&
-                s.z + slices <= depth,
+    api::ArrayShape shape(a->desc);
+    REQUIRE(s.x + d.WidthInBytes <= shape.row_bytes && s.y + d.Height <= shape.rows &&
+                s.z + d.Depth <= shape.slices,
             CUDA_ERROR_INVALID_VALUE);
-    row = a->row_bytes;
-    slice = a->slice_bytes;
+    row = shape.row_bytes;
+    slice = shape.slice_bytes();
     pageable = false;
     at = process().memory->host(a->base, 1) + s.z * slice + s.y * row + s.x;
     return CUDA_SUCCESS;
   }
-  u64 base = s.type == CU_MEMORYTYPE_HOST ? address(s.host) : s.device;
-  row = s.pitch != 0 ? s.pitch : s.x + width;
-  REQUIRE(rows <= 1 || row >= s.x + width, CUDA_ERROR_INVALID_VALUE);
-  u64 height = s.height != 0 ? s.height : s.y + rows;
-  slice = row * height;
-  u64 first = base + s.z * slice + s.y * row + s.x;
-  u64 bytes = (slices - 1) * slice + (rows - 1) * row + width;
-  return resolve(first, bytes, at, pageable) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  api::LinearBox b = api::linear_box(s, d);
+  row = b.row;
+  slice = b.slice;
+  return resolve(b.first, b.bytes, at, pageable) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace
@@ -95,8 +81,7 @@ u32 device_bit(CUmemorytype type, CUarray array, CUdeviceptr device, const void 
     const Array *a = process().arrays.get(array);
     return a == nullptr ? 0 : 1u << a->context->device->index;
   }
-  std::optional<Allocation> a =
-      process().memory->find(type == CU_MEMORYTYPE_HOST ? address(host) : device);
+  std::optional<Allocation> a = process().memory->find(api::address_of(type, host, device));
   bool on_host = !a || a->kind == MemoryKind::Pinned || a->kind == MemoryKind::Registered ||
                  a->kind == MemoryKind::Managed;
   return on_host ? 0 : 1u << a->device;
@@ -193,40 +178,12 @@ CUresult box_of(const CUDA_MEMCPY3D &d, Box &b) {
   b.height = d.Height;
   b.depth = d.Depth;
   b.described = d;
-  if (b.width == 0 || b.height == 0 || b.depth == 0) return CUDA_SUCCESS;
-  REQUIRE(d.srcLOD == 0 && d.dstLOD == 0, CUDA_ERROR_INVALID_VALUE);
-  Side src{d.srcMemoryType, d.srcHost, d.srcDevice, d.srcArray, d.srcXInBytes,
-           d.srcY,          d.srcZ,    0,           d.srcPitch, d.srcHeight};
-  Side dst{d.dstMemoryType, d.dstHost, d.dstDevice, d.dstArray, d.dstXInBytes,
-           d.dstY,          d.dstZ,    0,           d.dstPitch, d.dstHeight};
+  if (api::is_empty(d)) return CUDA_SUCCESS;
+  REQUIRE(api::is_sound(d), CUDA_ERROR_INVALID_VALUE);
   char *from = nullptr;
-  CHECK_CU(
-      resolve_side(src, b.width, b.height, b.depth, from, b.src_row, b.src_slice, b.src_pageable));
+  CHECK_CU(resolve_side(api::source_of(d), d, from, b.src_row, b.src_slice, b.src_pageable));
   b.src = from;
-  return resolve_side(dst, b.width, b.height, b.depth, b.dst, b.dst_row, b.dst_slice,
-                      b.dst_pageable);
-}
-
-CUresult box_of(const CUDA_MEMCPY2D &d, Box &b) {
-  CUDA_MEMCPY3D t{};
-  t.srcXInBytes = d.srcXInBytes;
-  t.srcY = d.srcY;
-  t.srcMemoryType = d.srcMemoryType;
-  t.srcHost = d.srcHost;
-  t.srcDevice = d.srcDevice;
-  t.srcArray = d.srcArray;
-  t.srcPitch = d.srcPitch;
-  t.dstXInBytes = d.dstXInBytes;
-  t.dstY = d.dstY;
-  t.dstMemoryType = d.dstMemoryType;
-  t.dstHost = d.dstHost;
-  t.dstDevice = d.dstDevice;
-  t.dstArray = d.dstArray;
-  t.dstPitch = d.dstPitch;
-  t.WidthInBytes = d.WidthInBytes;
-  t.Height = d.Height;
-  t.Depth = 1;
-  return box_of(t, b);
+  return resolve_side(api::target_of(d), d, b.dst, b.dst_row, b.dst_slice, b.dst_pageable);
 }
 
 }  // namespace ckpt::softcuda::driver

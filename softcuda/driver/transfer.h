@@ -48,7 +48,6 @@ CUresult submit(Context *c, CUstream stream, const Fill &f, bool wait);
 
 // Check the arguments of a copy and convert them.
 CUresult box_of(const CUDA_MEMCPY3D &d, Box &b);
-CUresult box_of(const CUDA_MEMCPY2D &d, Box &b);
 CUresult linear(u64 dst, u64 src, u64 bytes, Box &b);
 
 }  // namespace ckpt::softcuda::driver

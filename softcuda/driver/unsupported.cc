@@ -29,5 +29,5 @@ CUresult refuse(const std::string &what) {
   }                                                                      \
   asm(".weak " #symbol "\n.type " #symbol ", @function\n.set " #symbol   \
       ", softcuda_refuse_" #symbol);
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY

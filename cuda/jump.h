@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One exported function of one indirect jump, for a line of cuda_entries.api: its target is the
+// One exported function of one indirect jump, for a line of entries.api: its target is the
 // variable target_SYMBOL, and jump_SYMBOL is the function's address within this library. A jump
 // passes every argument on, on the stack and in registers, whatever the signature (System V ABI for
 // x86-64, section 3.2). endbr64 makes the symbol a valid target of indirect calls (CET).

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entries of the driver API (cuda_entries.api) as numbers and as a table, and which form of a
+// The entries of the driver API (entries.api) as numbers and as a table, and which form of a
 // name a program means. Needs no header of the toolkit.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/base/bytes.h"
@@ -12,7 +13,7 @@ namespace ckpt::api {
 
 enum class CudaId : u16 {
 #define CU_ENTRY(name, version, symbol, per_thread) id_##symbol,
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
   Count,
 };
@@ -28,9 +29,22 @@ struct CudaEntry {
 
 inline constexpr CudaEntry kCudaTable[] = {
 #define CU_ENTRY(name, version, symbol, per_thread) {#name, version, #symbol, per_thread},
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
 };
+
+// The CUDA of the newest entry: 13050 for 13.5.
+inline constexpr int kNewestVersion = std::max({
+#define CU_ENTRY(name, version, symbol, per_thread) version,
+#include "cuda/entries.api"
+#undef CU_ENTRY
+});
+
+// Whether there is a form of `name`, of whatever version.
+inline bool knows_cuda_entry(const char *name) {
+  return std::ranges::any_of(kCudaTable,
+                             [name](const CudaEntry &e) { return std::strcmp(e.name, name) == 0; });
+}
 
 // The form of `name` that a program built for `version` means, or CudaId::Count.
 inline CudaId find_cuda_entry(const char *name, int version, bool per_thread) {
