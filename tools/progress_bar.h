@@ -52,7 +52,7 @@ class Progress {
     if (total > 0) out += fmt::format(" of {} ({}%)", human_bytes(total), percent(done, total));
     out += fmt::format(", {}/s", human_bytes(static_cast<u64>(rate)));
     if (total_ == Total::Exact && total > done && rate > 0 && seconds >= kSecondsForRate)
-      out += ", about " + duration(static_cast<double>(total - done) / rate) + " left";
+      out += ", about " + human_estimate(static_cast<double>(total - done) / rate) + " left";
     return out;
   }
 
@@ -64,10 +64,6 @@ class Progress {
 
   static u64 percent(u64 done, u64 total) {
     return static_cast<u64>(100.0 * static_cast<double>(done) / static_cast<double>(total));
-  }
-  static std::string duration(double seconds) {
-    if (seconds < 60) return fmt::format("{:.0f} s", std::ceil(seconds));
-    return fmt::format("{:.0f} min", std::ceil(seconds / 60));
   }
   static std::string bar(u64 done, u64 total) {
     constexpr u64 kWidth = 24;

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/print.h"
 #include "common/base/printable.h"
+#include "common/base/units.h"
 #include "helper/serve.h"
 #include "storage/io/key_file.h"
 #include "tools/agent_link/parent_reader.h"
@@ -99,24 +100,21 @@ std::string waited(const DumpReport &r) {
 }
 
 void print_report(const DumpReport &r, bool left_running) {
-  constexpr double kMiB = 1 << 20;
   nlohmann::json j = as_json(r);
   FILE *out = report_file(r.image);
   print_to(out, "image    {}\n", printable(r.image));
   print_to(out, "program  {} process{}, {}\n", r.processes, r.processes == 1 ? "" : "es",
            left_running ? "still running" : "stopped; restart it with ckpt-restore");
-  print_to(out, "size     {:.1f} MiB, stored in {:.1f} MiB (ratio {:.1f})\n",
-           static_cast<double>(r.stats.raw_bytes) / kMiB,
-           static_cast<double>(r.stats.stored_bytes) / kMiB, j["ratio"].get<double>());
+  print_to(out, "size     {}, stored in {} (ratio {:.1f})\n", human_bytes(r.stats.raw_bytes),
+           human_bytes(r.stats.stored_bytes), j["ratio"].get<double>());
   if (r.stats.parent_chunks)
-    print_to(out, "parents  {:.1f} MiB that they store are used again\n",
-             static_cast<double>(r.stats.parent_bytes) / kMiB);
+    print_to(out, "parents  {} that they store are used again\n",
+             human_bytes(r.stats.parent_bytes));
   if (r.unchanged_bytes)
-    print_to(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
-             static_cast<double>(r.unchanged_bytes) / kMiB);
+    print_to(out, "devices  {} equal the parent's and were not read\n",
+             human_bytes(r.unchanged_bytes));
   if (r.zero_bytes)
-    print_to(out, "zeros    {:.1f} MiB of device memory were not read\n",
-             static_cast<double>(r.zero_bytes) / kMiB);
+    print_to(out, "zeros    {} of device memory were not read\n", human_bytes(r.zero_bytes));
   for (const std::string &why : r.blind)
     print_to(out, "blind    all device memory was read: {}\n", printable(why, kMaxRemarkBytes));
   for (const std::string &remark : r.remarks)
