@@ -14,7 +14,8 @@ Result<std::string> file_text(const std::string &path) {
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return fail_errno("cannot read {}", path);
   Result<std::string> text = text_behind(file.get());
-  return text ? text : fail_errno("cannot read {}", path);
+  if (!text) return fail_errno("cannot read {}", path);
+  return text;
 }
 
 Result<std::string> text_behind(int file) {
