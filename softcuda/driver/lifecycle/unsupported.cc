@@ -3,24 +3,7 @@
 // The entries that the software device refuses (docs/SOFTCUDA.md lists them): they write their name
 // to standard error once and return CUDA_ERROR_NOT_SUPPORTED. This file defines every entry of the
 // driver API as a weak symbol; a definition in another file replaces it.
-#include <mutex>
-#include <set>
-#include <string>
-
 #include "softcuda/driver/state/process.h"
-
-namespace ckpt::softcuda::driver {
-
-CUresult refuse(const std::string &what) {
-  REQUIRE(!is_away(), CUDA_ERROR_DEVICE_UNAVAILABLE);
-  static std::mutex mutex;
-  static std::set<std::string> *const kReported = new std::set<std::string>;
-  std::lock_guard lock(mutex);
-  if (kReported->insert(what).second) warn(what + " is not supported by the software device");
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-}  // namespace ckpt::softcuda::driver
 
 // The functions ignore their arguments, so the types do not matter.
 #define CU_ENTRY(name, version, symbol, per_thread)                      \

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 
 #include "common/base/unique_fd.h"
 #include "softcuda/driver/state/context_state.h"
@@ -28,6 +29,15 @@ bool in_call() { return call_depth > 0; }
 void warn(const std::string &text) {
   if (std::getenv("CKPT_SOFTCUDA_QUIET") == nullptr)
     std::fprintf(stderr, "softcuda: %s\n", text.c_str());
+}
+
+CUresult refuse(const std::string &what) {
+  REQUIRE(!is_away(), CUDA_ERROR_DEVICE_UNAVAILABLE);
+  static std::mutex mutex;
+  static std::set<std::string> *const kReported = new std::set<std::string>;
+  std::lock_guard lock(mutex);
+  if (kReported->insert(what).second) warn(what + " is not supported by the software device");
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 Process &process() {
