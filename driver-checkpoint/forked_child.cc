@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver-checkpoint/forked_child.h"
 
-#include <dirent.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,9 +14,11 @@
 #include <string_view>
 
 #include "common/base/driver_files.h"
-#include "common/base/file_text.h"
 #include "common/base/log.h"
-#include "common/base/proc_maps.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
+#include "common/proc/maps.h"
+#include "common/proc/status.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -75,17 +76,9 @@ class ProcLink {
 // ---- the parent
 
 std::vector<int> device_descriptors() {
-  std::vector<int> found;
-  DIR *folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) return found;
-  while (dirent *entry = ::readdir(folder)) {
-    int fd = -1;
-    std::string_view name = entry->d_name;
-    std::from_chars(name.data(), name.data() + name.size(), fd);
-    if (fd >= 0 && ProcLink(fd).leads_to_device()) found.push_back(fd);
-  }
-  ::closedir(folder);
-  return found;
+  std::vector<int> all = proc::own_descriptors().value_or(std::vector<int>());
+  std::erase_if(all, [](int fd) { return !ProcLink(fd).leads_to_device(); });
+  return all;
 }
 
 int protection_of(std::string_view permissions) {
@@ -95,10 +88,8 @@ int protection_of(std::string_view permissions) {
 // Only the lines of devices are parsed. True: NVML is loaded.
 bool read_mappings(std::vector<DeviceMapping> &found, bool (*has_contents)(u64, u64)) {
   bool nvml = false;
-  std::string text = file_text("/proc/self/maps").value_or("");
-  for (std::string_view rest = text; !rest.empty();) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  std::string text = proc::text(proc::kSelf, "maps");
+  for (std::string_view line : lines_of(text)) {
     std::string_view path = line.substr(std::min(line.find('/'), line.size()));
     nvml = nvml || is_nvml_file(path);
     if (!is_cuda_device_file(path)) continue;

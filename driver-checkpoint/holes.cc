@@ -8,18 +8,13 @@
 #include <iterator>
 #include <thread>
 
-#include "common/base/file_text.h"
+#include "common/base/clock.h"
+#include "common/proc/file.h"
 
 namespace ckpt::cuda {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::chrono::seconds kPatience{5};
-
-std::vector<ProcMapping> own_mappings() {
-  return parse_proc_maps(file_text("/proc/self/maps").value_or(""));
-}
 
 bool is_shared(const ProcMapping &m) { return m.permissions.ends_with("s"); }
 
@@ -50,12 +45,12 @@ bool place(u64 begin, u64 end) {
 }  // namespace
 
 void Holes::note() {
-  before_ = own_mappings();
+  before_ = proc::mappings_of(proc::kSelf);
   std::erase_if(before_, [](const ProcMapping &m) { return !is_shared(m); });
 }
 
 Result<> Holes::fill() {
-  std::vector<ProcMapping> after = own_mappings();
+  std::vector<ProcMapping> after = proc::mappings_of(proc::kSelf);
   std::erase_if(before_, [&](const ProcMapping &m) {
     return still_there(after, m) || covered_by_placeholder(after, m.begin, m.end);
   });
@@ -77,7 +72,7 @@ Result<> Holes::fill() {
 }
 
 void Holes::release() {
-  std::vector<ProcMapping> now = own_mappings();
+  std::vector<ProcMapping> now = proc::mappings_of(proc::kSelf);
   for (const Range &r : placed_)
     if (covered_by_placeholder(now, r.begin, r.end))
       ::munmap(reinterpret_cast<void *>(r.begin), r.end - r.begin);

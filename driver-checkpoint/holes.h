@@ -20,8 +20,8 @@
 
 #include <vector>
 
-#include "common/base/proc_maps.h"
 #include "common/base/result.h"
+#include "common/proc/maps.h"
 
 namespace ckpt::cuda {
 

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "common/base/clock.h"
 #include "common/base/timed_call.h"
 
 namespace ckpt::cuda {
@@ -28,8 +29,7 @@ std::optional<CUresult> call_in_time(std::function<CUresult()> function,
   };
   Result<TimedCall<CUresult>> call = TimedCall<CUresult>::begin(function, after);
   if (!call) return function();
-  const CUresult *e =
-      call->wait_until(std::chrono::steady_clock::now() + std::chrono::seconds(driver_deadline()));
+  const CUresult *e = call->wait_until(Clock::now() + std::chrono::seconds(driver_deadline()));
   return e ? std::optional(*e) : std::nullopt;
 }
 

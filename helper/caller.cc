@@ -14,6 +14,7 @@
 
 #include "common/base/file_text.h"
 #include "common/ipc/unix_socket.h"
+#include "common/proc/file.h"
 #include "common/proc/status.h"
 #include "helper/cgroups.h"
 #include "helper/resource_limits.h"
@@ -63,18 +64,18 @@ Result<> take_processors(pid_t pid) {
 
 // A caller that is ended first when memory is short stays so; to be ended later needs a right.
 Result<> take_oom_score(pid_t pid) {
-  CKPT_TRY(std::string theirs, file_text(fmt::format("/proc/{}/oom_score_adj", pid)));
-  CKPT_TRY(std::string ours, file_text("/proc/self/oom_score_adj"));
+  CKPT_TRY(std::string theirs, proc::read(pid, "oom_score_adj"));
+  CKPT_TRY(std::string ours, proc::read(proc::kSelf, "oom_score_adj"));
   if (std::atoi(theirs.c_str()) <= std::atoi(ours.c_str())) return {};
-  return write_file_text("/proc/self/oom_score_adj", theirs);
+  return write_file_text(proc::path(proc::kSelf, "oom_score_adj"), theirs);
 }
 
 // The user that the audit log names (pam_loginuid(8)). There is none without CONFIG_AUDIT.
 Result<> take_login_uid(pid_t pid) {
-  Result<std::string> theirs = file_text(fmt::format("/proc/{}/loginuid", pid));
-  Result<std::string> ours = file_text("/proc/self/loginuid");
+  Result<std::string> theirs = proc::read(pid, "loginuid");
+  Result<std::string> ours = proc::read(proc::kSelf, "loginuid");
   if (!theirs || !ours || *theirs == *ours) return {};
-  return write_file_text("/proc/self/loginuid", *theirs);
+  return write_file_text(proc::path(proc::kSelf, "loginuid"), *theirs);
 }
 
 }  // namespace
@@ -109,7 +110,7 @@ Result<> Caller::check_confinement() {
   if (status.no_new_privileges || status.seccomp)
     return fail_with_hint("the caller is in a sandbox (no_new_privs or a system call filter)",
                           kHint);
-  std::string label = file_text(fmt::format("/proc/{}/attr/apparmor/current", pid_)).value_or("");
+  std::string label = proc::text(pid_, "attr/apparmor/current");
   if (!label.empty() && !label.starts_with("unconfined"))
     return fail_with_hint("the caller is confined by AppArmor", kHint);
   identity_.bounding = status.bounding;
@@ -118,7 +119,7 @@ Result<> Caller::check_confinement() {
 
 Result<Limits> Caller::join() const {
   CKPT_CHECK(join_cgroups_of(pid_));
-  CKPT_TRY(Limits limits, limits_of(pid_));
+  CKPT_TRY(Limits limits, proc::limits_of(pid_));
   CKPT_CHECK(take_limits(limits));
   CKPT_CHECK(take_nice_value(pid_));
   CKPT_CHECK(take_processors(pid_));

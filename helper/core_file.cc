@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The messages of protocol buffers (protobuf.dev, "Encoding") down to the credentials. Encodings
-// that CRIU's decoder could read differently are refused: groups, a field that comes twice, which a
-// decoder merges, and numbers that are longer than necessary.
+// that CRIU's decoder could read differently are refused: those that ProtoFields refuses, and a
+// field that comes twice, which a decoder merges.
 #include "helper/core_file.h"
 
 #include <array>
+
+#include "common/base/proto_fields.h"
 
 namespace ckpt::helper {
 namespace {
@@ -17,78 +19,13 @@ constexpr u64 kDead = 2;                   // COMPEL_TASK_DEAD: a zombie, which 
 constexpr size_t kMagicBytes = 8;
 constexpr u32 kNumber = 0, kBytes = 2;  // wire types
 
-struct Field {
-  u32 number = 0;
-  u32 type = 0;
-  u64 value = 0;   // of an integer
-  ByteView bytes;  // of a string or a message
-};
-
-class Fields {
- public:
-  explicit Fields(ByteView bytes) : in_(bytes) {}
-
-  // No value: the end, or a field that cannot be understood (then sound() is false).
-  std::optional<Field> next() {
-    if (in_.done()) return std::nullopt;
-    constexpr int kTagBytes = 5;
-    std::optional<u64> tag = varint(kTagBytes);
-    Field f;
-    sound_ = tag && take(f, *tag);
-    return sound_ ? std::optional(f) : std::nullopt;
-  }
-  // One of a packed list of integers. No value: the end, or not one of 32 bits.
-  std::optional<u32> next_in_list() {
-    if (in_.done()) return std::nullopt;
-    constexpr int kNumberBytes = 10;
-    std::optional<u64> value = varint(kNumberBytes);
-    sound_ = value && *value <= ~u32{0};
-    return sound_ ? std::optional(static_cast<u32>(*value)) : std::nullopt;
-  }
-  bool sound() const { return sound_; }
-
- private:
-  bool take(Field &f, u64 tag) {
-    constexpr int kLengthBytes = 5, kNumberBytes = 10;
-    f.number = static_cast<u32>(tag >> 3);
-    f.type = tag & 7;
-    std::optional<u64> n;
-    switch (f.type) {
-      case kNumber:
-        if (!(n = varint(kNumberBytes))) return false;
-        f.value = *n;
-        return true;
-      case 1: f.bytes = in_.raw(8); return in_.ok();
-      case kBytes:
-        if (!(n = varint(kLengthBytes))) return false;
-        f.bytes = in_.raw(*n);
-        return in_.ok();
-      case 5: f.bytes = in_.raw(4); return in_.ok();
-      default: return false;
-    }
-  }
-
-  std::optional<u64> varint(int most) {
-    u64 value = 0;
-    for (int i = 0; i < most; i++) {
-      u8 byte = in_.get<u8>();
-      value |= u64{byte & 0x7fu} << 7 * i;
-      if (!(byte & 0x80)) return in_.ok() ? std::optional(value) : std::nullopt;
-    }
-    return std::nullopt;
-  }
-
-  Reader in_;
-  bool sound_ = true;
-};
-
 Failure not_understood() { return fail("a core file of the image cannot be parsed"); }
 
 // The one field `number` of a message, which is a message itself; no value: there is none.
 Result<std::optional<ByteView>> only_message(ByteView message, u32 number) {
   std::optional<ByteView> found;
-  Fields fields(message);
-  while (std::optional<Field> f = fields.next()) {
+  ProtoFields fields(message);
+  while (std::optional<ProtoField> f = fields.next()) {
     if (f->number != number) continue;
     if (f->type != kBytes || found) return not_understood();
     found = f->bytes;
@@ -100,8 +37,8 @@ Result<std::optional<ByteView>> only_message(ByteView message, u32 number) {
 class Creds {
  public:
   Result<ThreadIdentity> read(ByteView message) {
-    Fields fields(message);
-    while (std::optional<Field> f = fields.next())
+    ProtoFields fields(message);
+    while (std::optional<ProtoField> f = fields.next())
       if (!take(*f)) return not_understood();
     if (!fields.sound() || required_ != kAllRequired) return not_understood();
     t_.inheritable = inheritable_.bits;
@@ -127,7 +64,7 @@ class Creds {
   enum : u32 { kInheritable = 9, kPermitted, kEffective, kSecurebits = 13, kGroups, kAmbient = 19 };
   static constexpr u32 kAllRequired = ((1u << (kLastId + 1)) - 2) | 1u << kSecurebits;
 
-  bool take(const Field &f) {
+  bool take(const ProtoField &f) {
     if ((f.number >= kFirstId && f.number <= kLastId) || f.number == kSecurebits)
       return take_required(f);
     switch (f.number) {
@@ -140,7 +77,7 @@ class Creds {
     }
   }
 
-  bool take_required(const Field &f) {
+  bool take_required(const ProtoField &f) {
     if (f.type != kNumber || f.value > ~u32{0} || required_ >> f.number & 1) return false;
     required_ |= 1u << f.number;
     u32 value = static_cast<u32>(f.value), id = f.number - kFirstId;
@@ -153,10 +90,10 @@ class Creds {
 
   // A list has one field for each number, or one for several.
   template <class Add>
-  static bool each(const Field &f, Add add) {
+  static bool each(const ProtoField &f, Add add) {
     if (f.type == kNumber) return f.value <= ~u32{0} && add(static_cast<u32>(f.value));
     if (f.type != kBytes) return false;
-    Fields list(f.bytes);
+    ProtoFields list(f.bytes);
     while (std::optional<u32> n = list.next_in_list())
       if (!add(*n)) return false;
     return list.sound();
@@ -169,8 +106,8 @@ class Creds {
 
 Result<> check_dead(ByteView task) {
   bool dead = false;
-  Fields fields(task);
-  while (std::optional<Field> f = fields.next()) {
+  ProtoFields fields(task);
+  while (std::optional<ProtoField> f = fields.next()) {
     if (f->number != kTaskState) continue;
     if (f->type != kNumber || f->value != kDead || dead) return not_understood();
     dead = true;

@@ -12,7 +12,9 @@
 #include <cstdlib>
 
 #include "common/base/file_text.h"
+#include "common/base/words.h"
 #include "common/ipc/unix_socket.h"
+#include "common/proc/file.h"
 
 namespace ckpt::helper {
 namespace {
@@ -135,7 +137,8 @@ u64 criu_capabilities() {
 }
 
 bool yama_restricts_ptrace() {
-  return std::atoi(file_text("/proc/sys/kernel/yama/ptrace_scope").value_or("0").c_str()) > 0;
+  std::string scope = proc::text_of_machine("sys/kernel/yama/ptrace_scope");
+  return leading_number(scope, 0) > 0;
 }
 
 }  // namespace ckpt::helper

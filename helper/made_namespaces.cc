@@ -10,6 +10,7 @@
 #include "common/base/file_text.h"
 #include "common/base/io.h"
 #include "common/base/unique_fd.h"
+#include "common/proc/stat.h"
 #include "common/proc/status.h"
 
 namespace ckpt::helper {

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "ckpt_config.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/private_criu.h"
 #include "common/base/shortage.h"
@@ -133,7 +134,7 @@ class Acceptor {
       if (ready <= 0) continue;
       if (fds[0].revents) reap();
       if (fds[1].revents == 0) continue;
-      Listener::Turn turn = listener_->turn(std::chrono::steady_clock::now());
+      Listener::Turn turn = listener_->turn(Clock::now());
       for (Listener::Connection &c : turn.spoke) accept(std::move(c));
     }
   }

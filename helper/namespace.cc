@@ -9,6 +9,7 @@
 #include "common/base/file_text.h"
 #include "common/base/log.h"
 #include "common/base/unique_fd.h"
+#include "common/proc/file.h"
 
 namespace ckpt::helper {
 namespace {
@@ -23,7 +24,7 @@ Result<> mount_terminals() {
 }
 
 // What follows is mounted by its descriptor, so that no link can be put in between.
-std::string by_descriptor(const UniqueFd &fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
+std::string by_descriptor(const UniqueFd &fd) { return proc::fd_path(proc::kSelf, fd.get()); }
 
 UniqueFd open_folder(const std::string &path, uid_t owner) {
   UniqueFd fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -50,7 +51,8 @@ Result<> set_up_namespace(const NewNamespace &n) {
     return fail_errno("cannot mount /proc in the new namespace");
   if (n.own_terminals) CKPT_CHECK(mount_terminals());
   if (!n.seen_as.empty()) mount_folder(n);
-  return write_file_text("/proc/sys/kernel/ns_last_pid", std::to_string(n.last_pid));
+  return write_file_text(proc::path_of_machine("sys/kernel/ns_last_pid"),
+                         std::to_string(n.last_pid));
 }
 
 }  // namespace ckpt::helper

@@ -7,14 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/proc/file.h"
 #include "common/proc/status.h"
 
 namespace ckpt::helper {
 
 Result<UniqueFd> open_namespace(pid_t process, const char *name) {
-  std::string path = fmt::format("/proc/{}/ns/{}", process, name);
-  UniqueFd opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!opened) return fail_errno("cannot open {}", path);
+  CKPT_TRY(UniqueFd opened, proc::open(process, fmt::format("ns/{}", name), O_RDONLY));
   // Fails where the user namespace is outside of ours.
   UniqueFd owner(::ioctl(opened.get(), NS_GET_USERNS));
   if (!owner || inode_of(owner) != proc::namespace_inode(::getpid(), "user"))

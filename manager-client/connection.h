@@ -23,6 +23,7 @@
 #include <string>
 
 #include "agent/ipc/own_fd.h"
+#include "common/base/clock.h"
 #include "common/managed/messages.h"
 #include "manager-client/heartbeat.h"
 
@@ -30,7 +31,6 @@ namespace ckpt::manager_client {
 
 class Connection {
  public:
-  using Clock = std::chrono::steady_clock;
   using milliseconds = std::chrono::milliseconds;
   static constexpr milliseconds kRetryPause{50}, kStandaloneRetryPause{2000};
   static constexpr Clock::time_point kNever = Clock::time_point::max();

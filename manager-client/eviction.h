@@ -14,12 +14,12 @@
 #include <string>
 
 #include "agent/lifecycle/lifecycle.h"
+#include "common/base/clock.h"
 
 namespace ckpt::manager_client {
 
 class Eviction {
  public:
-  using Clock = std::chrono::steady_clock;
   explicit Eviction(agent::Lifecycle &lifecycle) : lifecycle_(lifecycle) {}
 
   void set_ready(bool ready) { ready_ = ready; }

@@ -11,11 +11,12 @@
 #include <chrono>
 #include <optional>
 
+#include "common/base/clock.h"
+
 namespace ckpt::manager_client {
 
 class Heartbeat {
  public:
-  using Clock = std::chrono::steady_clock;
   using Duration = Clock::duration;
   enum class Action : unsigned char { None, Ask, GiveUp };
 

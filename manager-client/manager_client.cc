@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
 #include "common/base/gpu.h"
 
 namespace ckpt::manager_client {
@@ -177,7 +178,7 @@ int ManagerClient::timeout() {
   return static_cast<int>(std::clamp<i64>(left, 0, Connection::kStandaloneRetryPause.count()));
 }
 
-ManagerClient::Clock::time_point ManagerClient::next_while_evicted() const {
+Clock::time_point ManagerClient::next_while_evicted() const {
   if (!eviction_.evicted()) return Connection::kNever;
   if (connection_.standalone()) return eviction_.next_attempt();
   if (connection_.seeking()) return Connection::kNever;
@@ -208,10 +209,7 @@ bool ManagerClient::reports() const {
 }
 
 void ManagerClient::report() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-  i64 now_ns = t.tv_sec * 1'000'000'000 + t.tv_nsec;
-  std::optional<out::Progress> progress = progress_.make(lifecycle_.calls(), now_ns);
+  std::optional<out::Progress> progress = progress_.make(lifecycle_.calls(), coarse_monotonic_ns());
   if (progress) connection_.send(*progress);
 }
 

@@ -22,6 +22,7 @@
 #include <string>
 
 #include "agent/lifecycle/lifecycle.h"
+#include "common/base/clock.h"
 #include "common/managed/messages.h"
 #include "manager-client/connection.h"
 #include "manager-client/credit.h"
@@ -85,7 +86,6 @@ class ManagerClient {
 
  private:
   using Fate = Answer::Fate;
-  using Clock = std::chrono::steady_clock;
   // A thread in connect().
   struct PendingConnect {
     u32 further_api = 0;  // asked for in addition to those that the Manager knows of; 0: the first

@@ -8,25 +8,19 @@
 #include <cstdlib>
 
 #include "agent/ipc/own_fd.h"
+#include "common/base/file_text.h"
 #include "common/base/fnv.h"
+#include "common/proc/file.h"
 
 namespace ckpt::manager_client {
 
 void MemoryUse::note_peak() { peak_ = std::max(peak_, used() + variables); }
 
 u64 workload_hash() {
-  u64 hash = kFnvStart;
-  char part[4096];
-  ssize_t n = ::readlink("/proc/self/exe", part, sizeof part);
-  if (n > 0) hash = fnv1a({part, static_cast<size_t>(n)}, hash);
-  Result<agent::OwnFd> in = agent::OwnFd::make([]() -> Result<UniqueFd> {
-    return UniqueFd(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
-  });
-  while (in && (n = ::read(in->get(), part, sizeof part)) != 0) {
-    if (n < 0 && errno != EINTR) break;
-    if (n > 0) hash = fnv1a({part, static_cast<size_t>(n)}, hash);
-  }
-  return hash;
+  u64 hash = fnv1a(proc::link(proc::kSelf, "exe"), kFnvStart);
+  Result<agent::OwnFd> in =
+      agent::OwnFd::make([] { return proc::open(proc::kSelf, "cmdline", O_RDONLY); });
+  return in ? fnv1a(text_behind(in->get()).value_or(""), hash) : hash;
 }
 
 i32 priority() {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/managed/messages.h"
 
 namespace ckpt::manager_client {
@@ -32,7 +33,6 @@ class MemoryUse {
 
 // A device context and the memory that it costs, which the Manager measures.
 struct ContextCheck {
-  using Clock = std::chrono::steady_clock;
   static constexpr Clock::time_point kNever = Clock::time_point::max();
   bool made = false;
   std::optional<u64> cost;               // bytes
@@ -47,7 +47,7 @@ struct Program {
   MemoryUse memory;
   ContextCheck context;
   std::optional<u64> workload;  // workload_hash(), once it was computed
-  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  Clock::time_point started = Clock::now();
 
   // Whether the Manager manages the use of this API. Until the first connect() that is CUDA.
   bool manages(managed::Api api) const { return (managed_apis() & api) != 0; }

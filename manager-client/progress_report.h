@@ -8,14 +8,13 @@
 #include <optional>
 
 #include "agent/participant/participant.h"
+#include "common/base/clock.h"
 #include "common/managed/messages.h"
 
 namespace ckpt::manager_client {
 
 class ProgressReport {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // The first report is due at once.
   void start(std::chrono::milliseconds interval);
   void stop() { interval_ = {}; }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/phases.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/test_points.h"
 
 namespace ckpt::tools {
 namespace {
 
-double seconds(Phases::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 }  // namespace
 

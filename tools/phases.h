@@ -7,13 +7,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/clock.h"
+
 namespace ckpt::tools {
 
 // The steps of a tool's main path, with the time that each took on a monotonic clock.
 class Phases {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // Begins a step, which is also a test_point(), and ends the one before.
   void begin(const std::string &name);
   void end();

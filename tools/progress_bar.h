@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/units.h"
 
 namespace ckpt::tools {
@@ -23,8 +24,6 @@ enum class Total { Exact, Estimate };
 
 class Progress {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // `what` is printed before the figures: "verify". With `quiet` nothing is printed.
   explicit Progress(std::string what, bool quiet = false, Total total = Total::Exact,
                     int fd = STDERR_FILENO)
@@ -53,7 +52,7 @@ class Progress {
     if (total > 0) out += fmt::format(" of {} ({}%)", human_bytes(total), percent(done, total));
     out += fmt::format(", {}/s", human_bytes(static_cast<u64>(rate)));
     if (total_ == Total::Exact && total > done && rate > 0 && seconds >= kSecondsForRate)
-      out += ", about " + duration(static_cast<double>(total - done) / rate) + " left";
+      out += ", about " + human_estimate(static_cast<double>(total - done) / rate) + " left";
     return out;
   }
 
@@ -65,10 +64,6 @@ class Progress {
 
   static u64 percent(u64 done, u64 total) {
     return static_cast<u64>(100.0 * static_cast<double>(done) / static_cast<double>(total));
-  }
-  static std::string duration(double seconds) {
-    if (seconds < 60) return fmt::format("{:.0f} s", std::ceil(seconds));
-    return fmt::format("{:.0f} min", std::ceil(seconds / 60));
   }
   static std::string bar(u64 done, u64 total) {
     constexpr u64 kWidth = 24;

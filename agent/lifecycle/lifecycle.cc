@@ -10,6 +10,7 @@
 #include "agent/transfer/loader.h"
 #include "agent/transfer/sink.h"
 #include "agent/transfer/store_io.h"
+#include "common/base/clock.h"
 #include "common/base/driver_files.h"
 #include "common/base/log.h"
 #include "common/base/reversed.h"
@@ -19,7 +20,6 @@ namespace ckpt::agent {
 using protocol::Depth;
 using protocol::State;
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
 namespace {
@@ -30,8 +30,8 @@ constexpr milliseconds kStartTimeout = std::chrono::seconds(45);
 // A connection to the session keeper is used for one request and its answer.
 constexpr milliseconds kKeeperTimeout = std::chrono::seconds(5);
 
-milliseconds milliseconds_since(steady_clock::time_point t) {
-  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - t);
+milliseconds milliseconds_since(Clock::time_point t) {
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - t);
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ Participant::Calls Lifecycle::calls() const {
 
 Result<> Lifecycle::quiesce(milliseconds timeout) {
   waits_.clear();
-  steady_clock::time_point begun = steady_clock::now();
+  Clock::time_point begun = Clock::now();
   // The callbacks of the program come first, because they may use the devices.
   if (Result<> agreed = callbacks.before(); !agreed)
     return undo_and_fail(std::move(agreed).error());
@@ -89,15 +89,15 @@ Result<> Lifecycle::quiesce(milliseconds timeout) {
 
   barrier.close();
   checkpoint_at_ = system_clock::now();
-  gated_at_ = steady_clock::now();
-  steady_clock::time_point deadline = gated_at_ + std::min(timeout, kMaxQuiesce);
+  gated_at_ = Clock::now();
+  Clock::time_point deadline = gated_at_ + std::min(timeout, kMaxQuiesce);
   if (!barrier.wait_empty(std::min(timeout, kMaxQuiesce)))
     return undo_and_fail(
         {"a device driver did not start in time", "try again, or with a longer --timeout"});
   collect_members();
   for (Member &m : members_) {
     m.stage = Stage::Gated;  // also if it fails, because the gate may be closed
-    begun = steady_clock::now();
+    begun = Clock::now();
     if (Result<> r = m.participant->quiesce(deadline); !r)
       return undo_and_fail(cannot("quiesce", m.participant, std::move(r).error()));
     waits_.push_back({std::string(m.participant->name()), milliseconds_since(begun)});
@@ -321,7 +321,7 @@ void Lifecycle::detach_again() {
 void Lifecycle::open_gates() {
   for (Member &m : reversed(members_))
     if (m.stage != Stage::Open) m.participant->resume();
-  paused_ = std::chrono::duration<double>(steady_clock::now() - gated_at_).count();
+  paused_ = seconds_since(gated_at_);
 }
 
 std::vector<std::string> Lifecycle::participant_names() const {

@@ -22,6 +22,7 @@
 #include "agent/protocol.h"
 #include "agent/transfer/contents_store.h"
 #include "agent/transfer/sink.h"
+#include "common/base/clock.h"
 
 namespace ckpt::agent {
 
@@ -183,7 +184,7 @@ class Lifecycle {
   std::atomic<u64> saved_bytes_{0};
   // Real time: a copy may be restored on another machine, with another monotonic clock.
   std::chrono::system_clock::time_point checkpoint_at_;
-  std::chrono::steady_clock::time_point gated_at_;
+  Clock::time_point gated_at_;
   std::atomic<double> paused_{0}, age_{0};  // seconds
 };
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/lifecycle/residue.h"
 
-#include <dirent.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "agent/ipc/proc_maps.h"
 #include "common/base/driver_files.h"
+#include "common/proc/file.h"
+#include "common/proc/status.h"
 
 namespace ckpt::agent {
 namespace {
@@ -36,23 +36,6 @@ std::string session_end(int fd, const std::string &folder) {
   return {};
 }
 
-std::string link_of(int fd) {
-  std::array<char, 4096> target;
-  ssize_t n = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target.data(), target.size());
-  return n < 0 ? std::string() : std::string(target.data(), static_cast<size_t>(n));
-}
-
-Result<std::vector<int>> open_fds() {
-  DIR *dir = ::opendir("/proc/self/fd");
-  if (!dir) return fail_errno("cannot list /proc/self/fd");
-  std::vector<int> fds;
-  while (dirent *entry = ::readdir(dir))
-    if (entry->d_name[0] != '.') fds.push_back(std::atoi(entry->d_name));
-  std::erase(fds, ::dirfd(dir));
-  ::closedir(dir);
-  return fds;
-}
-
 }  // namespace
 
 Result<std::vector<std::string>> mapped_drivers(const AnswersFor &answered) {
@@ -73,10 +56,11 @@ Result<std::vector<std::string>> residue(std::span<const int> expected,
   for (const ProcMapping &m : maps)
     if (m.path.starts_with(kOurMemfds))
       found.push_back(fmt::format("a mapping of {} at {:#x}", m.path, m.begin));
-  CKPT_TRY(std::vector<int> fds, open_fds());
+  CKPT_TRY(std::vector<int> fds, proc::own_descriptors());
   for (int fd : fds) {
     if (std::ranges::find(expected, fd) != expected.end()) continue;
-    if (std::string link = link_of(fd); link.starts_with(kOurMemfds))
+    if (std::string link = proc::link(proc::kSelf, fmt::format("fd/{}", fd));
+        link.starts_with(kOurMemfds))
       found.push_back(fmt::format("descriptor {}, {}", fd, link));
     if (std::string end = session_end(fd, session_folder); !end.empty())
       found.push_back(fmt::format("descriptor {}, a connection of {}", fd, end));

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 
 namespace ckpt::agent {
 
@@ -77,7 +78,7 @@ class Gate {
 
   void close() { closed_.store(true, std::memory_order_seq_cst); }
   // Waits until no call is inside; false: some still are at the deadline. The gate stays closed.
-  bool wait_empty(std::chrono::steady_clock::time_point deadline) {
+  bool wait_empty(Clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     return changed_.wait_until(lock, deadline, [&] { return empty(); });
   }
@@ -97,11 +98,7 @@ class Gate {
   static constexpr u64 kEntry = (u64{1} << 32) + 1;
 
   bool empty() const { return static_cast<u32>(inside_.load()) == 0; }
-  void note_time() {
-    timespec t{};
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    last_.store(t.tv_sec * 1'000'000'000 + t.tv_nsec, std::memory_order_relaxed);
-  }
+  void note_time() { last_.store(coarse_monotonic_ns(), std::memory_order_relaxed); }
   void notify() {
     std::lock_guard lock(mutex_);
     changed_.notify_all();

@@ -48,6 +48,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 #include "common/base/result.h"
 
 namespace ckpt::agent {
@@ -235,7 +236,7 @@ class Participant : public PageLocker {
   virtual void drop_ahead() {}
   // Closes the gate, so that new calls wait. Returns when no call is inside and the devices are
   // idle, or fails at the deadline (the agent then calls resume()).
-  virtual Result<> quiesce(std::chrono::steady_clock::time_point deadline) = 0;
+  virtual Result<> quiesce(Clock::time_point deadline) = 0;
   // Writes the contents of device memory.
   virtual Result<> save(Sink &sink) = 0;
   // A JSON object: what another device must offer to take over this process. The tool passes it to

@@ -16,6 +16,7 @@
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/rounded_up.h"
+#include "common/base/units.h"
 #include "common/ipc/unix_socket.h"
 
 namespace ckpt::agent {
@@ -110,19 +111,18 @@ Result<std::string> ContentsStore::place_for(u64 bytes) {
   if (bytes <= memory) return std::string();
   if (bytes <= disk) return folder;
   return fail_with_hint(
-      fmt::format(
-          "{} MiB of device memory must be kept during the checkpoint, but there is room for "
-          "only {} MiB in host memory and {} MiB in {}",
-          bytes >> 20, memory >> 20, disk >> 20, folder),
+      fmt::format("{} of device memory must be kept during the checkpoint, but there is room for "
+                  "only {} in host memory and {} in {}",
+                  mebibytes_needed(bytes), mebibytes(memory), mebibytes(disk), folder),
       "free memory, or start the program with TMPDIR in a folder with enough space");
 }
 
 Result<> ContentsStore::region(const std::string &name, u64 bytes) {
   if (bytes > capacity_ || bytes_ > capacity_ - bytes)
     return fail_with_hint(
-        fmt::format("the contents of device memory do not fit: {} MiB or more are needed, {} MiB "
+        fmt::format("the contents of device memory do not fit: {} or more are needed, {} "
                     "can be taken in {}",
-                    (bytes_ + bytes) >> 20, capacity_ >> 20,
+                    mebibytes_needed(bytes_ + bytes), mebibytes(capacity_),
                     folder_.empty() ? "host memory" : folder_),
         folder_.empty()
             ? "free host memory, or suspend the program to a disk (ckpt-dump --suspend --to)"

@@ -2,23 +2,17 @@
 #include "common/base/available_memory.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "common/base/cgroup_memory.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
 
 namespace ckpt {
 namespace {
 
 u64 available_in_machine() {
-  FILE *in = std::fopen("/proc/meminfo", "re");
-  if (!in) return 0;
-  char line[128];
-  unsigned long long kib = 0;
-  while (std::fgets(line, sizeof line, in) &&
-         std::sscanf(line, "MemAvailable: %llu kB", &kib) != 1) {
-  }
-  std::fclose(in);
-  return kib * 1024;
+  std::string meminfo = proc::text_of_machine("meminfo");
+  return leading_number(after_name(meminfo, "MemAvailable:"), u64{0}) << 10;
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "common/base/file_text.h"
+#include "common/base/words.h"
+#include "common/proc/cgroups.h"
 
 namespace ckpt {
 namespace {
@@ -14,14 +16,15 @@ namespace {
 constexpr u64 kNoLimit = ~u64{0};
 
 struct Version {
-  std::string_view line;  // the start of the group's line in /proc/self/cgroup, behind its number
+  bool (*is_of)(const proc::Cgroup &);
   std::string_view folder, limit, usage;
   std::string_view inactive, active;  // of memory.stat
 };
 constexpr Version kVersions[] = {
-    {":memory:", "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-     "total_inactive_file ", "total_active_file "},
-    {"::", "", "memory.max", "memory.current", "inactive_file ", "active_file "},
+    {[](const proc::Cgroup &c) { return c.has("memory"); }, "/memory", "memory.limit_in_bytes",
+     "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "},
+    {[](const proc::Cgroup &c) { return c.is_version_2(); }, "", "memory.max", "memory.current",
+     "inactive_file ", "active_file "},
 };
 
 // None: there is no number, for example "max".
@@ -31,31 +34,16 @@ std::optional<u64> number_in(std::string_view text) {
   return end.ec == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-template <class F>
-void for_each_line(std::string_view text, F f) {
-  while (!text.empty()) {
-    size_t end = std::min(text.find('\n'), text.size());
-    f(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
-
 // The group of this process; none: it is in none of this version.
-std::optional<std::string> group_in(std::string_view membership, const Version &v) {
-  std::optional<std::string> group;
-  for_each_line(membership, [&](std::string_view line) {
-    size_t at = std::min(line.find(':'), line.size());
-    if (line.substr(at).starts_with(v.line)) group = line.substr(at + v.line.size());
-  });
-  return group;
+std::optional<std::string> group_in(const std::vector<proc::Cgroup> &groups, const Version &v) {
+  auto group = std::ranges::find_if(groups, v.is_of);
+  return group == groups.end() ? std::nullopt : std::optional(group->path);
 }
 
 u64 droppable(std::string_view stat, const Version &v) {
   u64 bytes = 0;
-  for_each_line(stat, [&](std::string_view line) {
-    for (std::string_view name : {v.inactive, v.active})
-      if (line.starts_with(name)) bytes += number_in(line.substr(name.size())).value_or(0);
-  });
+  for (std::string_view name : {v.inactive, v.active})
+    bytes += number_in(after_name(stat, name)).value_or(0);
   return bytes;
 }
 
@@ -75,9 +63,10 @@ u64 left_in(const std::string &folder, const Version &v) {
 // A group above may have a lower limit. In a container the group's own folder may be the root.
 u64 memory_left_in_cgroup(const std::string &mounts, const std::string &membership) {
   u64 least = kNoLimit;
-  Result<std::string> groups = file_text(membership);
+  std::string text = file_text(membership).value_or("");
+  std::vector<proc::Cgroup> groups = proc::parse_cgroups(text);
   for (const Version &v : kVersions) {
-    std::optional<std::string> group = groups ? group_in(*groups, v) : std::nullopt;
+    std::optional<std::string> group = group_in(groups, v);
     while (group) {
       least = std::min(least, left_in(mounts + std::string(v.folder) + *group, v));
       size_t slash = group->rfind('/');

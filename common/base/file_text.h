@@ -11,6 +11,8 @@ namespace ckpt {
 // between open(2) and read(2): that is the error ESRCH, for which a stream of the C++ library would
 // throw.
 Result<std::string> file_text(const std::string &path);
+// The rest of an open file.
+Result<std::string> text_behind(int file);
 
 // Writes a file of /proc, /sys or a control group, by one write(2), as these files need it.
 Result<> write_file_text(const std::string &path, std::string_view text);

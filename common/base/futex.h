@@ -15,6 +15,7 @@
 #include <climits>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 
 namespace ckpt {
 
@@ -32,14 +33,14 @@ inline void futex_wake_all(std::atomic<u32> &word) {
 template <class Done>
 bool spin_until(Done done, std::chrono::microseconds time) {
   constexpr int kChecks = 16;  // a few hundred nanoseconds
-  auto end = std::chrono::steady_clock::now() + time;
+  auto end = Clock::now() + time;
   do {
     for (int i = 0; i < kChecks; i++) {
       if (done()) return true;
       __builtin_ia32_pause();
     }
     ::sched_yield();
-  } while (std::chrono::steady_clock::now() < end);
+  } while (Clock::now() < end);
   return done();
 }
 

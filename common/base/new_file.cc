@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "common/base/io.h"
+#include "common/proc/file.h"
 
 namespace ckpt {
 namespace {
@@ -89,7 +90,7 @@ Result<UniqueFd> open_output(const std::string &path, int flags, mode_t mode) {
   CKPT_TRY(UniqueFd found, find_trusted(path));
   // By its descriptor, so that it is this file. Without O_CREAT and O_TRUNC, which would do
   // something to it before it is checked. A FIFO has a reader, or it is refused.
-  std::string same = fmt::format("/proc/self/fd/{}", found.get());
+  std::string same = proc::fd_path(proc::kSelf, found.get());
   UniqueFd file(::open(same.c_str(), kAlways | O_NONBLOCK | (flags & O_APPEND)));
   if (!file) return fail_errno("cannot open {}", path);
   if (!is_safe_output(file.get())) return of_another_user(path);

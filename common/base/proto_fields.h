@@ -7,7 +7,8 @@
 
 namespace ckpt {
 
-// One field of a message of protocol buffers (protobuf.dev, "Encoding").
+// The reader of CRIU's messages: one field of a message of protocol buffers (protobuf.dev,
+// "Encoding").
 struct ProtoField {
   u32 number = 0;
   u32 type = 0;    // 0 integer, 1 eight bytes, 2 bytes or message, 5 four bytes
@@ -15,7 +16,8 @@ struct ProtoField {
   ByteView bytes;  // of the others; they lie in the message
 };
 
-// The fields of a message, one after the other. Takes any bytes, and copies none.
+// The fields of a message, one after the other. Takes any bytes, and copies none. What two decoders
+// could read differently is unsound: groups, and tags of more than 32 bits, which some cut off.
 class ProtoFields {
  public:
   explicit ProtoFields(ByteView message) : in_(message) {}
@@ -28,6 +30,13 @@ class ProtoFields {
     ProtoField f;
     sound_ = tag && *tag <= ~u32{0} && take(f, *tag);
     return sound_ ? std::optional(f) : std::nullopt;
+  }
+  // One of a packed list of integers. Nothing: the end, or not one of 32 bits.
+  std::optional<u32> next_in_list() {
+    if (in_.done()) return std::nullopt;
+    std::optional<u64> value = varint(kNumberBytes);
+    sound_ = value && *value <= ~u32{0};
+    return sound_ ? std::optional(static_cast<u32>(*value)) : std::nullopt;
   }
   bool sound() const { return sound_; }
 

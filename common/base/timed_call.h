@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/result.h"
 #include "common/base/shortage.h"
 
@@ -54,7 +55,7 @@ class TimedCall {
   }
 
   // The result, as long as this object lives; null: the call has not returned by then.
-  T *wait_until(std::chrono::steady_clock::time_point deadline) {
+  T *wait_until(Clock::time_point deadline) {
     std::unique_lock lock(state_->mutex);
     auto returned = [&] { return state_->result.has_value(); };
     return state_->changed.wait_until(lock, deadline, returned) ? &*state_->result : nullptr;

@@ -3,6 +3,8 @@
 // Quantities in a readable form.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include <fmt/format.h>
@@ -19,6 +21,19 @@ inline std::string human_bytes(u64 bytes) {
   size_t unit = 0;
   for (; value >= 1023.95 && unit + 1 < std::size(kUnits); unit++) value /= 1024;
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+// "64 MiB", for figures that are compared with each other. What is there is rounded down, what is
+// needed is rounded up: so that a need that is not met never looks as if it were.
+inline std::string mebibytes(u64 bytes) { return fmt::format("{} MiB", bytes >> 20); }
+inline std::string mebibytes_needed(u64 bytes) {
+  return mebibytes(bytes + std::min((u64{1} << 20) - 1, ~u64{0} - bytes));
+}
+
+// What is left of an estimate: "10 s", "17 min".
+inline std::string human_estimate(double seconds) {
+  return seconds < 60 ? fmt::format("{:.0f} s", std::ceil(seconds))
+                      : fmt::format("{:.0f} min", std::ceil(seconds / 60));
 }
 
 // "2m05s", "3h07m" or "12d03h".

@@ -29,12 +29,13 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 
 namespace ckpt {
 
 class Newcomers {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Clock::time_point;
   using Id = u64;
   struct Limits {
     size_t waiting = 1024, waiting_of_source = 256;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/base/clock.h"
 #include "common/base/test_points.h"
 #include "common/ipc/message_reader.h"
 
@@ -196,11 +197,10 @@ Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
 }
 
 Result<std::optional<Message>> receive_message(int socket, size_t max_bytes,
-                                               std::chrono::steady_clock::time_point deadline) {
+                                               Clock::time_point deadline) {
   MessageReader reader(max_bytes);
   for (;;) {
-    auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) return fail("no whole message has come in time");
     pollfd p{socket, POLLIN, 0};
     if (::poll(&p, 1, static_cast<int>(std::min<i64>(left.count(), 60'000))) <= 0) continue;

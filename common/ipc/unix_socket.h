@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 #include "common/base/io.h"  // IWYU pragma: export
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
@@ -70,7 +71,7 @@ Result<> send_message_at_once(int socket, u16 type, ByteView body = {},
 Result<std::optional<Message>> receive_message(int socket, size_t max_bytes = kMaxMessageBytes);
 // The same until `deadline`, which is for the whole frame.
 Result<std::optional<Message>> receive_message(int socket, size_t max_bytes,
-                                               std::chrono::steady_clock::time_point deadline);
+                                               Clock::time_point deadline);
 // One descriptor without a frame, with the one byte that must accompany it.
 Result<> send_descriptor(int socket, int fd);
 // No value: the peer hung up.

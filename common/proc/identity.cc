@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/proc/capabilities.h"
+#include "common/proc/file.h"
 #include "common/proc/status.h"
 
 namespace ckpt {
@@ -14,7 +15,7 @@ namespace {
 using UserNamespace = ThreadIdentity::UserNamespace;
 
 bool thread_exists(pid_t process, pid_t thread) {
-  return ::access(fmt::format("/proc/{}/task/{}", process, thread).c_str(), F_OK) == 0;
+  return ::access(proc::path(process, thread, "").c_str(), F_OK) == 0;
 }
 
 // A process with more than one thread cannot enter another user namespace (setns(2), unshare(2)),

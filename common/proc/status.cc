@@ -5,45 +5,31 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <memory>
 #include <set>
 
 #include "common/base/file_text.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
 
 namespace ckpt::proc {
 namespace {
 
-std::string_view next_word(std::string_view &line) {
-  constexpr const char *kSpace = " \t";
-  size_t begin = std::min(line.find_first_not_of(kSpace), line.size());
-  size_t end = std::min(line.find_first_of(kSpace, begin), line.size());
-  std::string_view word = line.substr(begin, end - begin);
-  line.remove_prefix(end);
-  return word;
-}
-
-template <class T>
-bool number(std::string_view word, T &value, int base = 10) {
-  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
-  return error == std::errc() && end == word.data() + word.size();
-}
-
 template <class T>
 bool first_number(std::string_view line, T &value, int base = 10) {
-  return number(next_word(line), value, base);
+  return parse_number(next_word(line), value, base);
 }
 
 template <class T>
 bool numbers(std::string_view line, std::array<T, 4> &values) {
-  return std::ranges::all_of(values, [&](T &v) { return number(next_word(line), v); });
+  return std::ranges::all_of(values, [&](T &v) { return parse_number(next_word(line), v); });
 }
 
 template <class T>
 bool list(std::string_view line, std::vector<T> &values) {
   for (std::string_view word; !(word = next_word(line)).empty();)
-    if (!number(word, values.emplace_back())) return false;
+    if (!parse_number(word, values.emplace_back())) return false;
   return true;
 }
 
@@ -91,13 +77,15 @@ constexpr std::array kFields{
     Field{"Gid", [](Line l, Status &s) { return numbers(l, s.gids); }},
     Field{"Groups", [](Line l, Status &s) { return list(l, s.groups); }},
     Field{"ShdPnd", [](Line l, Status &s) { return first_number(l, s.pending_signals, kHex); }},
+    Field{"SigBlk", [](Line l, Status &s) { return first_number(l, s.blocked_signals, kHex); }},
     Field{"CapInh", [](Line l, Status &s) { return first_number(l, s.inheritable, kHex); }},
     Field{"CapPrm", [](Line l, Status &s) { return first_number(l, s.permitted, kHex); }},
     Field{"CapEff", [](Line l, Status &s) { return first_number(l, s.effective, kHex); }},
     Field{"CapBnd", [](Line l, Status &s) { return first_number(l, s.bounding, kHex); }},
     Field{"CapAmb", [](Line l, Status &s) { return first_number(l, s.ambient, kHex); }},
     Field{"NoNewPrivs", [](Line l, Status &s) { return flag(l, s.no_new_privileges); }},
-    Field{"Seccomp", [](Line l, Status &s) { return flag(l, s.seccomp); }},
+    Field{"Seccomp", [](Line l, Status &s) { return first_number(l, s.seccomp); }},
+    Field{"VmLck", [](Line l, Status &s) { return kibibytes(l, s.locked_bytes); }, false},
     Field{"VmRSS", [](Line l, Status &s) { return kibibytes(l, s.resident_bytes); }, false},
 };
 constexpr auto kAlways = std::ranges::count_if(kFields, &Field::always);
@@ -108,13 +96,17 @@ Result<Status> read_status_file(const std::string &path) {
   return status ? Result<Status>(std::move(*status)) : fail("{} cannot be parsed", path);
 }
 
-std::vector<pid_t> numbers_in(const std::string &folder) {
+std::vector<pid_t> numbers_in(DIR &dir) {
   std::vector<pid_t> all;
-  std::unique_ptr<DIR, int (*)(DIR *)> dir(::opendir(folder.c_str()), ::closedir);
-  while (dirent *e = dir ? ::readdir(dir.get()) : nullptr)
-    if (pid_t pid = 0; number(std::string_view(e->d_name), pid)) all.push_back(pid);
+  while (dirent *e = ::readdir(&dir))
+    if (pid_t pid = 0; parse_number(std::string_view(e->d_name), pid)) all.push_back(pid);
   std::ranges::sort(all);
   return all;
+}
+
+std::vector<pid_t> numbers_in(const std::string &folder) {
+  std::unique_ptr<DIR, int (*)(DIR *)> dir(::opendir(folder.c_str()), ::closedir);
+  return dir ? numbers_in(*dir) : std::vector<pid_t>();
 }
 
 }  // namespace
@@ -126,10 +118,7 @@ bool Status::has_uid(uid_t uid) const {
 std::optional<Status> parse_status(std::string_view text) {
   Status s;
   std::set<std::string_view> found;
-  while (!text.empty()) {
-    size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (std::string_view line : lines_of(text)) {
     size_t colon = line.find(':');
     if (colon == line.npos) continue;
     auto field = std::ranges::find(kFields, line.substr(0, colon), &Field::name);
@@ -140,19 +129,26 @@ std::optional<Status> parse_status(std::string_view text) {
   return found.size() == kAlways ? std::optional(std::move(s)) : std::nullopt;
 }
 
-Result<Status> read_status(pid_t pid) {
-  return read_status_file(fmt::format("/proc/{}/status", pid));
-}
+Result<Status> read_status(pid_t pid) { return read_status_file(path(pid, "status")); }
 
 Result<Status> read_status(pid_t pid, pid_t thread) {
-  return read_status_file(fmt::format("/proc/{}/task/{}/status", pid, thread));
+  return read_status_file(path(pid, thread, "status"));
 }
 
-std::vector<pid_t> processes() { return numbers_in("/proc"); }
+std::vector<pid_t> processes() { return numbers_in(path_of_machine("")); }
 
-std::vector<pid_t> threads_of(pid_t pid) { return numbers_in(fmt::format("/proc/{}/task", pid)); }
+std::vector<pid_t> threads_of(pid_t pid) { return numbers_in(path(pid, "task")); }
 
-std::vector<int> descriptors_of(pid_t pid) { return numbers_in(fmt::format("/proc/{}/fd", pid)); }
+Result<std::vector<int>> own_descriptors() {
+  std::string folder = path(kSelf, "fd");
+  std::unique_ptr<DIR, int (*)(DIR *)> dir(::opendir(folder.c_str()), ::closedir);
+  if (!dir) return fail_errno("cannot list {}", folder);
+  std::vector<int> all = numbers_in(*dir);
+  std::erase(all, ::dirfd(dir.get()));
+  return all;
+}
+
+std::vector<int> descriptors_of(pid_t pid) { return numbers_in(path(pid, "fd")); }
 
 std::vector<pid_t> tree_of(pid_t root) {
   std::multimap<pid_t, pid_t> children;
@@ -166,22 +162,9 @@ std::vector<pid_t> tree_of(pid_t root) {
   return tree;
 }
 
-// The 22nd field of /proc/PID/stat (proc_pid_stat(5)). The second, the name in brackets, may
-// contain blanks and brackets.
-Result<u64> start_ticks_of(pid_t pid) {
-  constexpr int kSkipped = 19;
-  std::string path = fmt::format("/proc/{}/stat", pid);
-  CKPT_TRY(std::string text, file_text(path));
-  std::string_view rest(text);
-  rest.remove_prefix(std::min(rest.rfind(')') + 1, rest.size()));
-  for (int i = 0; i < kSkipped; i++) next_word(rest);
-  u64 ticks = 0;
-  return first_number(rest, ticks) ? Result<u64>(ticks) : fail("{} cannot be parsed", path);
-}
-
 u64 namespace_inode(pid_t pid, const char *name) {
   struct stat st {};
-  return ::stat(fmt::format("/proc/{}/ns/{}", pid, name).c_str(), &st) == 0 ? st.st_ino : 0;
+  return ::stat(path(pid, fmt::format("ns/{}", name)).c_str(), &st) == 0 ? st.st_ino : 0;
 }
 
 }  // namespace ckpt::proc

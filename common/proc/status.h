@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// /proc/PID/status (proc_pid_status(5)): what the kernel says about a process or a thread. The one
-// reader of this file for tools and helper.
+// /proc/PID/status (proc_pid_status(5)): what the kernel says about a process or a thread.
 #pragma once
 
 #include <sys/types.h>
@@ -28,9 +27,10 @@ struct Status {
   std::vector<gid_t> groups;
   u64 inheritable = 0, permitted = 0, effective = 0, bounding = 0, ambient = 0;  // capabilities
   u64 pending_signals = 0;  // of the process, not of its threads: bit N - 1 is signal N
-  u64 resident_bytes = 0;   // 0 also for a process that has ended
+  u64 blocked_signals = 0;  // by the thread itself
+  u64 resident_bytes = 0, locked_bytes = 0;  // 0 also for a process that has ended
   bool no_new_privileges = false;
-  bool seccomp = false;
+  int seccomp = 0;  // seccomp(2): 0 none, 1 strict, 2 a filter
 
   bool has_uid(uid_t uid) const;  // in all four
   bool has_ended() const { return state == 'Z' || state == 'X'; }
@@ -48,11 +48,10 @@ std::vector<pid_t> threads_of(pid_t pid);
 // The descriptors that a process has open. None of one that has ended meanwhile, for which an
 // iterator of std::filesystem would throw.
 std::vector<int> descriptors_of(pid_t pid);
+// Those of this process, without that of the look itself.
+Result<std::vector<int>> own_descriptors();
 // `root` and its descendants.
 std::vector<pid_t> tree_of(pid_t root);
-
-// When a process has started, since the boot, in sysconf(_SC_CLK_TCK).
-Result<u64> start_ticks_of(pid_t pid);
 
 // The inode of /proc/PID/ns/NAME: equal for processes in the same namespace. 0: unknown.
 u64 namespace_inode(pid_t pid, const char *name);

@@ -6,29 +6,23 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <sstream>
 
 #include "common/base/file_text.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
 
 namespace ckpt::cuda {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kProcFolder = "/proc/driver/nvidia/gpus";
-constexpr std::string_view kUuidLine = "GPU UUID:";
-
 // Empty: the file has none, or one of question marks, which the driver writes before the GPU's
 // first use.
 std::string uuid_in(const fs::path &information) {
-  std::istringstream in(file_text(information).value_or(""));
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with(kUuidLine)) continue;
-    size_t at = line.find("GPU-", kUuidLine.size());
-    if (at == std::string::npos || line.find('?') != std::string::npos) return {};
-    return line.substr(at, line.find_last_not_of(" \t\r") + 1 - at);
-  }
-  return {};
+  std::string text = file_text(information).value_or("");
+  std::string_view uuid = after_name(text, "GPU UUID:");
+  uuid = next_word(uuid);
+  return uuid.starts_with("GPU-") && uuid.find('?') == uuid.npos ? std::string(uuid) : "";
 }
 
 }  // namespace
@@ -36,7 +30,8 @@ std::string uuid_in(const fs::path &information) {
 std::vector<std::string> gpus_in_files() {
   std::vector<std::string> all;
   std::error_code ec;
-  for (const fs::directory_entry &gpu : fs::directory_iterator(kProcFolder, ec))
+  for (const fs::directory_entry &gpu :
+       fs::directory_iterator(proc::path_of_machine("driver/nvidia/gpus"), ec))
     all.push_back(uuid_in(gpu.path() / "information"));
   if (std::ranges::find(all, "") != all.end()) return {};
   std::ranges::sort(all);

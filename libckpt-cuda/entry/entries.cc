@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "common/api/cuda_jump.h"
+#include "cuda/jump.h"
 #include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/held_calls.h"
 #include "slicing/settings.h"
@@ -74,14 +74,14 @@ void *ours(void *(*address)(), void *(*sliced)()) {
 // One jump for each entry (see entries.h). A target needs no synchronisation: the constructor
 // writes it before the program can call.
 #define CU_ENTRY(name, version, symbol, per_thread) CKPT_CUDA_JUMP(symbol)
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
 
 namespace {
 
 void **const kTargets[] = {
 #define CU_ENTRY(name, version, symbol, per_thread) &target_##symbol,
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
 };
 
@@ -104,7 +104,7 @@ const EntryInfo *infos() {
    per_thread,                                             \
    ours(kOurs<Id::id_##symbol>, kSliced<Id::id_##symbol>), \
    kStraight<Id::id_##symbol>},
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
   };
   return kInfo;

@@ -18,7 +18,7 @@
 //   cuMemAlloc_v2:  endbr64            target_cuMemAlloc_v2: .quad entry_cuMemAlloc_v2
 //                   jmp *target(%rip)
 //
-// How it works. cuda_entries.api lists all entries. For each line, entries.cc emits one exported
+// How it works. cuda/entries.api lists all entries. For each line, entries.cc emits one exported
 // function of one indirect jump, in assembly, because a jump passes every argument on, on the stack
 // and in registers, whatever the signature. The constructor of this library (driver.cc) looks up
 // each entry in the driver and fills the targets. In a process that runs under ckpt-run, they are
@@ -40,7 +40,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "common/api/cuda_table.h"
+#include "cuda/entries.h"
 #include "libckpt-cuda/entry/newer_types.h"
 
 namespace ckpt::cuda {
@@ -57,12 +57,8 @@ struct EntryInfo {
 };
 
 const EntryInfo &entry_info(Id id);
-// The newest CUDA in cuda_entries.api: 13050 for 13.5.
-inline constexpr int kKnownVersion = std::max({
-#define CU_ENTRY(name, version, symbol, per_thread) version,
-#include "common/api/cuda_entries.api"
-#undef CU_ENTRY
-});
+// The newest CUDA in cuda/entries.api: 13050 for 13.5.
+inline constexpr int kKnownVersion = api::kNewestVersion;
 
 inline constexpr size_t kEntries = api::kCudaEntries;
 // The driver's address of each entry; null: this driver does not have it.

@@ -5,9 +5,10 @@
 #include <mutex>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 
-// The entries of cuda_entries.api, and more: a driver may return another address from
+// The entries of cuda/entries.api, and more: a driver may return another address from
 // cuGetProcAddress than its symbol has. Both numbers stand in the assembly below, too.
 #define HELD_THUNKS 1536
 #define STACK_BYTES 128
@@ -145,10 +146,10 @@ void lose_held_calls() {
   lead_all_to(&held_unavailable);
 }
 
-bool HeldCalls::close(std::chrono::steady_clock::time_point deadline) {
+bool HeldCalls::close(Clock::time_point deadline) {
   __atomic_store_n(&held_closed, 1, __ATOMIC_SEQ_CST);
   while (__atomic_load_n(&held_inside, __ATOMIC_SEQ_CST) != 0) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (Clock::now() >= deadline) return false;
     std::this_thread::sleep_for(kPause);
   }
   return true;

@@ -39,6 +39,7 @@
 
 #include <chrono>
 
+#include "common/base/clock.h"
 #include "libckpt-cuda/entry/entries.h"
 #include "libckpt-cuda/entry/pass.h"
 
@@ -60,7 +61,7 @@ void lose_held_calls();
 class HeldCalls {
  public:
   // Waits until no call is inside; false: some still are at the deadline. The gate stays closed.
-  static bool close(std::chrono::steady_clock::time_point deadline);
+  static bool close(Clock::time_point deadline);
   static void open();
   // In a forked child: from now on all thunks return CUDA_ERROR_NOT_INITIALIZED. Takes no lock.
   static void forget();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries, and forms of entries, of a driver that is newer than cuda_entries.api.
+// Entries, and forms of entries, of a driver that is newer than cuda/entries.api.
 //
 // The problem. A runtime that is newer than this library asks the driver for entries that we do not
 // know (23 above CUDA 13.0 for the runtime of 13.5), and calls few of them. We do not know what

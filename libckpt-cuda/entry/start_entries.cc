@@ -64,7 +64,7 @@ int driver_version() {
   return kVersion;
 }
 
-// Whether the driver has a form of `name` that is newer than those in cuda_entries.api. Handing
+// Whether the driver has a form of `name` that is newer than those in cuda/entries.api. Handing
 // ours out would call a function with other parameters.
 bool is_newer_form(const char *name, void *found, cuuint64_t flags) {
   void *known_form = nullptr;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 #include "libckpt-cuda/guest/priorities.h"
 #include "slicing/settings.h"
 
@@ -50,12 +51,12 @@ class ContextTools {
   double time_empty_kernels() {
     std::lock_guard lock(test_mutex_);
     if (!prepare_test()) return 0;
-    auto begin = std::chrono::steady_clock::now();
+    auto begin = Clock::now();
     CUresult e = CUDA_SUCCESS;
     for (u32 i = 0; i < slicing::settings().cooperation.kernels && e == CUDA_SUCCESS; ++i)
       e = driver().cuLaunchKernel(empty_, 1, 1, 1, 1, 1, 1, 0, test_stream_, nullptr, nullptr);
     if (e == CUDA_SUCCESS) e = driver().cuStreamSynchronize(test_stream_);
-    std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
+    std::chrono::duration<double, std::nano> taken = Clock::now() - begin;
     return e == CUDA_SUCCESS ? taken.count() : 0;
   }
 

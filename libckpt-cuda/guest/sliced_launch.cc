@@ -30,6 +30,7 @@
 #include <optional>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/guest/arguments.h"
@@ -42,7 +43,6 @@
 namespace ckpt::cuda::guest {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using slicing::blocks_of;
 using slicing::Box;
 

@@ -14,7 +14,7 @@ namespace ckpt::cuda {
 // duration and names the use: "it uses multicast memory".
 void note_blocker(Id id, const char *what);
 
-// The program has called `name`, an entry or a form that is newer than those of cuda_entries.api.
+// The program has called `name`, an entry or a form that is newer than those of cuda/entries.api.
 // `name` lives as long as the process.
 void note_newer_call(const char *name);
 

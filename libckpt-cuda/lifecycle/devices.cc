@@ -5,6 +5,7 @@
 #include <array>
 
 #include "common/base/log.h"
+#include "common/base/units.h"
 #include "driver-checkpoint/uuid.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/memory/served.h"
@@ -74,9 +75,10 @@ Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMa
     auto place = std::ranges::find(now, place_after(d.uuid, map), &GpuMemory::uuid);
     if (d.driver_bytes > 0 && place != now.end() && place->free_bytes < needed)
       return fail_with_hint(
-          fmt::format("{} has {} MiB free, and the program needs {} MiB there, {} MiB of them for "
+          fmt::format("{} has {} free, and the program needs {} there, {} of them for "
                       "the CUDA driver",
-                      place->uuid, place->free_bytes >> 20, needed >> 20, d.driver_bytes >> 20),
+                      place->uuid, mebibytes(place->free_bytes), mebibytes_needed(needed),
+                      mebibytes(d.driver_bytes)),
           "free memory of the device, or use another one");
   }
   return {};

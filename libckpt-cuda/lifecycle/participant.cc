@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "driver-checkpoint/driver_checkpoint.h"
 #include "driver-checkpoint/forked_child.h"
@@ -88,7 +89,7 @@ class Cuda final : public agent::Participant {
                     code.reason);
   }
 
-  Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
+  Result<> quiesce(Clock::time_point deadline) override {
     outside_.start();
     CKPT_CHECK(quiesce_devices(deadline));
     // What the program did between the preflight and the closing of the gate.
@@ -215,7 +216,7 @@ class Cuda final : public agent::Participant {
 
   Result<> hold_calls() {
     detached_ = true;
-    if (HeldCalls::close(std::chrono::steady_clock::now() + kCallLimit)) return {};
+    if (HeldCalls::close(Clock::now() + kCallLimit)) return {};
     return fail_with_hint("a CUDA call has not returned, although the devices are idle",
                           "try again");
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/timed_call.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/host_functions.h"
@@ -13,7 +14,6 @@
 namespace ckpt::cuda {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // How long the gate stays closed while a host function runs, and for how long it then opens.

@@ -6,6 +6,7 @@
 
 #include <chrono>
 
+#include "common/base/clock.h"
 #include "common/base/result.h"
 
 namespace ckpt::cuda {
@@ -13,6 +14,6 @@ namespace ckpt::cuda {
 // Closes the gate and waits. The gate opens again for a moment while a host function of the program
 // runs, because that function may wait for a thread that waits at the gate. Fails at the deadline.
 // The gate stays closed in either case.
-Result<> quiesce_devices(std::chrono::steady_clock::time_point deadline);
+Result<> quiesce_devices(Clock::time_point deadline);
 
 }  // namespace ckpt::cuda

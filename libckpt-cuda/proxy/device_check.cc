@@ -5,6 +5,7 @@
 #include <list>
 
 #include "common/base/json_fields.h"
+#include "common/base/units.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -38,8 +39,8 @@ std::string reason_against(const OldDevice &o, const RealDevice &d) {
         "a process on devices of the same chip type only",
         d.name, d.capability / 10, d.capability % 10, o.name, o.capability / 10, o.capability % 10);
   if (o.bytes > d.free_bytes)
-    return fmt::format("the program has {} MiB on \"{}\", and only {} MiB are free on {}",
-                       o.bytes >> 20, o.name, d.free_bytes >> 20, d.uuid);
+    return fmt::format("the program has {} on \"{}\", and only {} are free on {}",
+                       mebibytes_needed(o.bytes), o.name, mebibytes(d.free_bytes), d.uuid);
   return {};
 }
 

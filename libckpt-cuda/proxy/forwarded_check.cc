@@ -6,6 +6,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/json_fields.h"
+#include "common/base/units.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -72,9 +73,9 @@ DeviceCheck check_forwarded(const json &requirements, const std::vector<RealDevi
     }
     const RealDevice &d = now[n];
     if (bytes > d.free_bytes)
-      check.reasons.push_back(
-          fmt::format("the program has {} MiB on \"{}\", and only {} MiB are free on {}",
-                      bytes >> 20, json_string(old, "name"), d.free_bytes >> 20, d.uuid));
+      check.reasons.push_back(fmt::format(
+          "the program has {} on \"{}\", and only {} are free on {}", mebibytes_needed(bytes),
+          json_string(old, "name"), mebibytes(d.free_bytes), d.uuid));
     for (const json &code : json_list(requirements, "code"))
       if (std::string why = reason_against_code(code, d, software); !why.empty())
         check.reasons.push_back(std::move(why));

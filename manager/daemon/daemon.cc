@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
 #include "manager/daemon/report/metrics.h"
@@ -112,7 +113,7 @@ Result<> Daemon::watch_signals() {
 }
 
 Time Daemon::now() const {
-  return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
+  return std::chrono::duration_cast<Time>(Clock::now().time_since_epoch());
 }
 
 // ---- the loop
@@ -179,7 +180,7 @@ size_t Daemon::room() const {
 }
 
 void Daemon::turn_listener() {
-  Listener::Turn turn = listener_->turn(std::chrono::steady_clock::now());
+  Listener::Turn turn = listener_->turn(Clock::now());
   for (const Listener::Expelled &e : turn.expelled) expel(e);
   for (Listener::Connection &c : turn.spoke) accept(std::move(c));
   if (room() > 0 || turn.spoke.empty()) return;
@@ -367,9 +368,9 @@ void Daemon::measure(const Peer *about) { measurements_.report(now(), peers_, ab
 void Daemon::decide(const Peer &peer, const managed::ToManager &message) {
   Counters::Before before = Counters::before(policy_.find(peer.id));
   Time time = now();
-  auto begin = std::chrono::steady_clock::now();
+  auto begin = Clock::now();
   Orders orders = policy_.receive(time, peer.id, bounded(peer, message));
-  counters_.decided(std::chrono::steady_clock::now() - begin);
+  counters_.decided(Clock::now() - begin);
   counters_.heard(time, peer.id, message, before);
   counters_.ordered(time, orders);
   carry_out(orders);

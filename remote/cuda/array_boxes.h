@@ -1,33 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An array as one sequence of bytes, row after row and slice after slice, though only copies of
-// boxes reach it.
+// An array as one sequence of bytes (cuda/arrays.h), though only copies of boxes reach it.
 #pragma once
 
 #include <algorithm>
 
-#include "remote/cuda/array_format.h"
+#include "cuda/arrays.h"
 #include "remote/cuda/protocol.h"
 
 namespace ckpt::remote::cuda {
 
-struct ArrayShape {
-  u64 row_bytes = 0, rows = 0, slices = 0;  // layers and the faces of a cube are slices
-  u64 element_bytes = 0;                    // copies begin and end at elements
-
-  explicit ArrayShape(const CUDA_ARRAY3D_DESCRIPTOR &d)
-      : row_bytes(d.Width * d.NumChannels * channel_bytes(d.Format)),
-        rows(std::max<u64>(d.Height, 1)),
-        slices(std::max<u64>(d.Depth, 1)),
-        element_bytes(d.NumChannels * channel_bytes(d.Format)) {}
-  u64 bytes() const { return row_bytes * rows * slices; }
-};
-
 // The boxes of the array `number` with the bytes [begin, end), in their order: at most the rest of
 // a row, the rest of a slice, whole slices, rows, and a part of a row.
 template <class F>
-void for_each_box(const ArrayShape &a, u64 number, u64 begin, u64 end, F f) {
-  u64 slice_bytes = a.row_bytes * a.rows;
+void for_each_box(const api::ArrayShape &a, u64 number, u64 begin, u64 end, F f) {
+  u64 slice_bytes = a.slice_bytes();
   while (begin < end) {
     u64 left = end - begin, x = begin % a.row_bytes, in_slice = begin % slice_bytes;
     u64 y = in_slice / a.row_bytes, z = begin / slice_bytes;

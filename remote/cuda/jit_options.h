@@ -10,7 +10,7 @@
 // Before any other header that includes cuda.h: it chooses which forms cuda.h declares.
 #include "remote/cuda/handles.h"
 
-#include "common/api/jit_outputs.h"
+#include "cuda/jit_outputs.h"
 
 namespace ckpt::remote::cuda {
 

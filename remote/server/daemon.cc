@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
 #include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
@@ -83,7 +84,7 @@ Result<> Daemon::set_up_identification() {
     return {};
   }
   CKPT_TRY(munge_, Munge::load(options_.munge_socket));
-  auto deadline = std::chrono::steady_clock::now() + kMungeTrial;
+  auto deadline = Clock::now() + kMungeTrial;
   CKPT_TRY(std::string credential, munge_->encode({}, ::geteuid(), deadline));
   CKPT_TRY(tls_, Tls::unidentified(Tls::Side::Server));
   return {};
@@ -124,7 +125,7 @@ Result<> Daemon::run() {
 }
 
 void Daemon::turn_listener() {
-  Listener::Turn turn = listener_->turn(std::chrono::steady_clock::now());
+  Listener::Turn turn = listener_->turn(Clock::now());
   for (const Listener::Expelled &e : turn.expelled) expel(e);
   for (Listener::Connection &c : turn.spoke) {
     Listener::Id newcomer = c.id;
@@ -249,8 +250,7 @@ bool Daemon::keep_inventory(const Peer &peer, Note note, Reader r) {
 }
 
 void Daemon::log_failure(const std::string &source, std::string_view why) {
-  auto now = std::chrono::duration_cast<LogLimit::Time>(
-      std::chrono::steady_clock::now().time_since_epoch());
+  auto now = std::chrono::duration_cast<LogLimit::Time>(Clock::now().time_since_epoch());
   std::optional<u64> left_out = log_limit_.admit(now, fnv1a(source));
   if (!left_out) return;
   std::string before = *left_out ? fmt::format(" ({} lines were left out)", *left_out) : "";

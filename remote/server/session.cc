@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/base/fnv.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
@@ -39,7 +40,7 @@ struct Hello {
 // kernel then resets the connection (tcp(7)). So its bytes are taken until it has hung up.
 void close_gently(int socket) {
   ::shutdown(socket, SHUT_WR);
-  auto end = Stream::Clock::now() + kLinger;
+  auto end = Clock::now() + kLinger;
   std::array<char, 4096> unread;
   while (wait_for_socket(socket, POLLIN, end)) {
     ssize_t n = ::recv(socket, unread.data(), unread.size(), MSG_DONTWAIT);
@@ -164,7 +165,7 @@ Result<std::unique_ptr<Stream>> open_stream(UniqueFd peer, const Tls *tls, Tls::
   if (tls) {
     int socket = peer.get();
     UniqueFd again(::fcntl(socket, F_DUPFD_CLOEXEC, 3));
-    auto deadline = Stream::Clock::now() + kHandshakeTime;
+    auto deadline = Clock::now() + kHandshakeTime;
     Result<std::unique_ptr<Stream>> s = tls->handshake(std::move(peer), "", deadline, &shown);
     if (!s) close_gently(again.get());  // the peer is to read why
     return s;
@@ -193,7 +194,7 @@ Result<Identity> identify(Connection &c, const Tls::Peer &shown, const SessionOp
 }
 
 Result<> converse(UniqueFd peer, int daemon, const SessionOptions &options) {
-  auto munge_deadline = Stream::Clock::now() + kMungeTime;
+  auto munge_deadline = Clock::now() + kMungeTime;
   Tls::Peer shown;
   CKPT_TRY(std::unique_ptr<Stream> stream, open_stream(std::move(peer), options.tls, shown));
   // Never destroyed, as the relay refers to it.

@@ -13,6 +13,7 @@
 #include <charconv>
 #include <memory>
 
+#include "common/base/clock.h"
 #include "common/ipc/local_port.h"
 #include "common/ipc/unix_socket.h"
 #include "remote/transport/stream.h"
@@ -37,7 +38,7 @@ Result<AddressList> look_up(const Address &a, int flags) {
   return AddressList(list);
 }
 
-Result<UniqueFd> connect_one(const addrinfo &to, Stream::Clock::time_point deadline) {
+Result<UniqueFd> connect_one(const addrinfo &to, Clock::time_point deadline) {
   UniqueFd fd(::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno("cannot create a TCP socket");
   share_local_port(fd.get());
@@ -95,7 +96,7 @@ std::string Address::text() const {
                                              : fmt::format("[{}]:{}", host, port);
 }
 
-Result<UniqueFd> connect_to(const Address &a, Stream::Clock::time_point deadline) {
+Result<UniqueFd> connect_to(const Address &a, Clock::time_point deadline) {
   if (!a.path.empty()) {
     Result<UniqueFd> fd = connect_unix(a.path);
     return fd ? std::move(fd) : no_connection(a, fd.error().what);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
@@ -26,7 +27,7 @@ struct Address {
 
 // Whether a host is an IPv4 or IPv6 address, and no name.
 bool is_ip_address(const std::string &host);
-Result<UniqueFd> connect_to(const Address &address, std::chrono::steady_clock::time_point deadline);
+Result<UniqueFd> connect_to(const Address &address, Clock::time_point deadline);
 // On a TCP port.
 Result<UniqueFd> listen_at(const Address &address);
 // On a UNIX socket, for every user of the node; admission is by uid. Replaces the socket of a

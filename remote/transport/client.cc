@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/transport/client.h"
 
+#include "common/base/clock.h"
 #include "remote/transport/authentication.h"
 #include "remote/transport/error_body.h"
 #include "remote/transport/munge_exchange.h"
@@ -20,12 +21,12 @@ constexpr std::chrono::seconds kMungeTimeout{15};
 using ConnectionPtr = std::unique_ptr<Connection>;
 
 Result<ConnectionPtr> connect_in_plain(const Address &a) {
-  CKPT_TRY(UniqueFd socket, connect_to(a, Stream::Clock::now() + kConnectTimeout));
+  CKPT_TRY(UniqueFd socket, connect_to(a, Clock::now() + kConnectTimeout));
   return std::make_unique<Connection>(std::make_unique<SocketStream>(std::move(socket)));
 }
 
 Result<ConnectionPtr> connect_over(const Tls &tls, const Address &a, Tls::Peer &peer) {
-  auto deadline = Stream::Clock::now() + kConnectTimeout;
+  auto deadline = Clock::now() + kConnectTimeout;
   CKPT_TRY(UniqueFd socket, connect_to(a, deadline));
   CKPT_TRY(auto stream, tls.handshake(std::move(socket), a.host, deadline, &peer));
   return std::make_unique<Connection>(std::move(stream));
@@ -43,7 +44,7 @@ Result<ConnectionPtr> connect_by_munge(const Address &a) {
   CKPT_TRY(Tls tls, Tls::unidentified(Tls::Side::Client));
   Tls::Peer peer;
   CKPT_TRY(ConnectionPtr c, connect_over(tls, a, peer));
-  auto deadline = Stream::Clock::now() + kMungeTimeout;
+  auto deadline = Clock::now() + kMungeTimeout;
   c->stream().set_deadline(deadline);
   CKPT_CHECK(show_credential(*c, munge, peer.binding, servers, deadline));
   return c;
@@ -60,7 +61,7 @@ Result<Admitted> converse(const Address &a, const Wanted &w) {
   Admitted out{std::move(connection), 0, {}};
   Connection &c = *out.connection;
   bool check = is_check(w.purpose);
-  c.stream().set_deadline(Stream::Clock::now() +
+  c.stream().set_deadline(Clock::now() +
                           (check ? std::chrono::seconds(kCheckTimeout) : kAnswerTimeout));
   Writer hello;
   hello.put(kMagic).put(kVersion).put(w.purpose).str(w.devices).put(u8{w.portable});

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 #include "common/base/result.h"
 
 namespace ckpt::remote {
@@ -22,7 +23,7 @@ namespace ckpt::remote {
 // Makes and checks credentials. Tests have a service of their own.
 class CredentialService {
  public:
-  using Deadline = std::chrono::steady_clock::time_point;
+  using Deadline = Clock::time_point;
   struct Content {
     Bytes payload;
     uid_t uid = 0;  // of the process that asked for the credential

@@ -7,14 +7,15 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
+
 namespace ckpt::remote {
 
-Result<> wait_for_socket(int socket, short events,
-                         std::optional<std::chrono::steady_clock::time_point> deadline) {
+Result<> wait_for_socket(int socket, short events, std::optional<Clock::time_point> deadline) {
   for (;;) {
     int timeout = -1;
     if (deadline) {
-      auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Stream::Clock::now());
+      auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
       if (left.count() <= 0) return fail("the peer does not answer");
       timeout = static_cast<int>(std::min<i64>(left.count(), 1 << 30));
     }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
@@ -15,8 +16,6 @@ namespace ckpt::remote {
 
 class Stream {
  public:
-  using Clock = std::chrono::steady_clock;
-
   virtual ~Stream() = default;
 
   // At least one byte; 0: the peer hung up.
@@ -57,7 +56,6 @@ class SocketStream : public Stream {
 };
 
 // Waits until the socket is ready, or the deadline has passed, which is an error.
-Result<> wait_for_socket(int socket, short events,
-                         std::optional<std::chrono::steady_clock::time_point> deadline);
+Result<> wait_for_socket(int socket, short events, std::optional<Clock::time_point> deadline);
 
 }  // namespace ckpt::remote

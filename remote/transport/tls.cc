@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 
+#include "common/base/clock.h"
 #include "remote/transport/address.h"
 #include "remote/transport/certificates.h"
 
@@ -228,7 +229,7 @@ Error Tls::refusal(const SSL &ssl, int why) const {
   return tls_error("cannot agree on TLS", ssl, why);
 }
 
-Result<> Tls::agree(SSL &ssl, int socket, std::chrono::steady_clock::time_point deadline) const {
+Result<> Tls::agree(SSL &ssl, int socket, Clock::time_point deadline) const {
   for (;;) {
     ::ERR_clear_error();
     errno = 0;
@@ -242,8 +243,7 @@ Result<> Tls::agree(SSL &ssl, int socket, std::chrono::steady_clock::time_point 
 }
 
 Result<std::unique_ptr<Stream>> Tls::handshake(UniqueFd socket, const std::string &node,
-                                               std::chrono::steady_clock::time_point deadline,
-                                               Peer *peer) const {
+                                               Clock::time_point deadline, Peer *peer) const {
   ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
   SslPtr ssl(::SSL_new(context_.get()));
   if (!ssl || !::SSL_set_fd(ssl.get(), socket.get()))

@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/base/result.h"
 #include "remote/transport/tls_stream.h"
 
@@ -50,13 +51,12 @@ class Tls {
 
   // The handshake on a connected socket. `node`: the name or address of the server, on its client.
   Result<std::unique_ptr<Stream>> handshake(UniqueFd socket, const std::string &node,
-                                            std::chrono::steady_clock::time_point deadline,
-                                            Peer *peer = nullptr) const;
+                                            Clock::time_point deadline, Peer *peer = nullptr) const;
 
  private:
   Tls(Side side, Authentication by) : side_(side), by_(by) {}
   Result<> begin();
-  Result<> agree(SSL &ssl, int socket, std::chrono::steady_clock::time_point deadline) const;
+  Result<> agree(SSL &ssl, int socket, Clock::time_point deadline) const;
   Error refusal(const SSL &ssl, int why) const;
 
   std::unique_ptr<SSL_CTX, FreeContext> context_;

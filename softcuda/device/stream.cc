@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/base/clock.h"
+
 namespace ckpt::softcuda {
 
-i64 device_now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<i64>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
-}
+i64 device_now() { return monotonic_ns(); }
 
 i64 &model_time() {
   static thread_local i64 time = 0;

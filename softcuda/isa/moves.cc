@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include "common/base/clock.h"
 #include "softcuda/isa/helpers.h"
 #include "softcuda/isa/pick.h"
 
@@ -12,9 +13,11 @@ u64 zero_extend(u32 a) { return a; }
 u64 sign_extend(u32 a) { return static_cast<u64>(static_cast<i64>(static_cast<i32>(a))); }
 void invert(Warp &w, const Op &o, Mask m) { set_bits(w, o.dst, m, ~w.bits(o.a)); }
 
-u64 nanoseconds(clockid_t clock) {
+u64 clock_cycles() { return static_cast<u64>(monotonic_ns()); }
+
+u64 time_of_day_ns() {
   timespec t{};
-  clock_gettime(clock, &t);
+  clock_gettime(CLOCK_REALTIME, &t);
   return static_cast<u64>(t.tv_sec) * 1'000'000'000 + static_cast<u64>(t.tv_nsec);
 }
 
@@ -59,11 +62,11 @@ u64 value_of(const Warp &w, Special id, u32 lane) {
     case Special::NsmId: return g.multiprocessors;
     case Special::GridId: return g.id;
     case Special::Clock:
-    case Special::Clock64: return nanoseconds(CLOCK_MONOTONIC);
-    case Special::ClockHi: return nanoseconds(CLOCK_MONOTONIC) >> 32;
+    case Special::Clock64: return clock_cycles();
+    case Special::ClockHi: return clock_cycles() >> 32;
     case Special::GlobalTimer:
-    case Special::GlobalTimerLo: return nanoseconds(CLOCK_REALTIME);
-    case Special::GlobalTimerHi: return nanoseconds(CLOCK_REALTIME) >> 32;
+    case Special::GlobalTimerLo: return time_of_day_ns();
+    case Special::GlobalTimerHi: return time_of_day_ns() >> 32;
     case Special::MaskEq: return 1u << lane;
     case Special::MaskLt: return (1u << lane) - 1;
     case Special::MaskLe: return (2u << lane) - 1;

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softcuda/runtime/boxes.h"
 
+#include <algorithm>
+
+#include "cuda/arrays.h"
+
 namespace ckpt::softcuda::runtime {
 
-size_t element_bytes(CUarray a) {
+namespace {
+
+api::ArrayShape shape_of(CUarray a) {
   CUDA_ARRAY3D_DESCRIPTOR d{};
-  if (a == nullptr || cuArray3DGetDescriptor(&d, a) != CUDA_SUCCESS) return 1;
-  size_t channel = d.Format == CU_AD_FORMAT_UNSIGNED_INT8 || d.Format == CU_AD_FORMAT_SIGNED_INT8
-                       ? 1
-                   : d.Format == CU_AD_FORMAT_UNSIGNED_INT32 ||
-                           d.Format == CU_AD_FORMAT_SIGNED_INT32 || d.Format == CU_AD_FORMAT_FLOAT
-                       ? 4
-                       : 2;
-  return channel * d.NumChannels;
+  if (a != nullptr) (void)cuArray3DGetDescriptor(&d, a);
+  return api::ArrayShape(d);
 }
 
-size_t row_bytes(CUarray a) {
-  CUDA_ARRAY3D_DESCRIPTOR d{};
-  if (cuArray3DGetDescriptor(&d, a) != CUDA_SUCCESS) return 0;
-  return d.Width * element_bytes(a);
-}
+}  // namespace
+
+size_t element_bytes(CUarray a) { return std::max<size_t>(shape_of(a).element_bytes, 1); }
+size_t row_bytes(CUarray a) { return shape_of(a).row_bytes; }
 
 CUDA_MEMCPY3D rows(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
                    size_t height) {

@@ -4,6 +4,7 @@
 // the headers give the functions of both APIs their _ptds or _ptsz names.
 #include <cstring>
 
+#include "cuda/copies.h"
 #include "softcuda/runtime/boxes.h"
 
 using namespace ckpt::softcuda::runtime;
@@ -178,28 +179,7 @@ static CUDA_MEMCPY3D without_devices(const cudaMemcpy3DPeerParms &p) {
 static cudaError_t peer_box(const cudaMemcpy3DPeerParms *p, CUDA_MEMCPY3D_PEER &out) {
   if (p == nullptr) return cudaErrorInvalidValue;
   if (cudaError_t e = enter(); e != cudaSuccess) return e;
-  CUDA_MEMCPY3D d = without_devices(*p);
-  out = {.srcXInBytes = d.srcXInBytes,
-         .srcY = d.srcY,
-         .srcZ = d.srcZ,
-         .srcMemoryType = d.srcMemoryType,
-         .srcHost = d.srcHost,
-         .srcDevice = d.srcDevice,
-         .srcArray = d.srcArray,
-         .srcPitch = d.srcPitch,
-         .srcHeight = d.srcHeight,
-         .dstXInBytes = d.dstXInBytes,
-         .dstY = d.dstY,
-         .dstZ = d.dstZ,
-         .dstMemoryType = d.dstMemoryType,
-         .dstHost = d.dstHost,
-         .dstDevice = d.dstDevice,
-         .dstArray = d.dstArray,
-         .dstPitch = d.dstPitch,
-         .dstHeight = d.dstHeight,
-         .WidthInBytes = d.WidthInBytes,
-         .Height = d.Height,
-         .Depth = d.Depth};
+  out = ckpt::api::with_contexts(without_devices(*p), nullptr, nullptr);
   if (cudaError_t e = primary_of(p->srcDevice, out.srcContext); e != cudaSuccess) return e;
   return primary_of(p->dstDevice, out.dstContext);
 }

@@ -5,14 +5,14 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "softcuda/error_table.h"
+#include "cuda/errors.h"
 #include "softcuda/runtime/state.h"
 
 using namespace ckpt::softcuda::runtime;
 
 namespace {
 
-using ckpt::softcuda::ErrorName;
+using ckpt::api::ErrorName;
 
 #define ERROR(name, text) \
   { name, #name, text }
@@ -21,7 +21,7 @@ constexpr ErrorName<cudaError_t> kErrors[] = {
 };
 #undef ERROR
 
-const ErrorName<cudaError_t> *find(cudaError_t e) { return ckpt::softcuda::find_error(kErrors, e); }
+const ErrorName<cudaError_t> *find(cudaError_t e) { return ckpt::api::find_error(kErrors, e); }
 
 int attribute(int device, CUdevice_attribute a) {
   int v = 0;

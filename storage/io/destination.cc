@@ -9,6 +9,7 @@
 #include <chrono>
 #include <thread>
 
+#include "common/proc/file.h"
 #include "storage/format/pipe_format.h"
 
 namespace ckpt::storage {
@@ -67,7 +68,7 @@ Result<> FolderDestination::finish(ByteView index) {
 // Opens a pipe again, because O_NONBLOCK belongs to the open file description (open(2)), which
 // other processes may share.
 Result<std::unique_ptr<PipeDestination>> PipeDestination::create(int fd) {
-  std::string self = fmt::format("/proc/self/fd/{}", fd);
+  std::string self = proc::fd_path(proc::kSelf, fd);
   UniqueFd own;
   struct stat st;
   if (::fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))

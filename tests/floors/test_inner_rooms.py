@@ -9,12 +9,19 @@ import pytest
 
 from repo import ROOT, tracked
 
-PAGES = {"storage": "storage", "remote/cuda/client": "remote"}
+# The page of a room. One with tables of several rooms has the table under a heading that names the room.
+PAGES = {"storage": "storage", "remote/cuda/client": "remote", "softcuda/driver": "cuda"}
 ROOMS = list(PAGES)
 SOURCES = {".h", ".cc"}
 
 HEADER = "| folder | what is in it |"
 ROW = re.compile(r"^\| `([a-z_-]+)/` \|")
+
+
+def section(text, room):
+    """The text from the heading that begins with the room's name on, or all of it."""
+    heading = re.search(rf"^#+ `{re.escape(room)}/`", text, re.M)
+    return text[heading.start():] if heading else text
 
 
 def inner_rooms(text):
@@ -32,7 +39,8 @@ def inner_rooms(text):
 
 
 def order_of(room):
-    return inner_rooms((ROOT / "docs/rooms" / f"{PAGES[room]}.md").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/rooms" / f"{PAGES[room]}.md").read_text(encoding="utf-8")
+    return inner_rooms(section(page, room))
 
 
 def violations(room, order, path, text):
@@ -68,6 +76,12 @@ def test_the_table_lists_every_inner_room(room):
 
 
 TABLE = f"# A room\n\n{HEADER}\n|---|---|\n| `low/` | a |\n| `high/` | b |\n\n| `other/` | c |\n"
+
+
+def test_a_table_under_the_heading_of_its_room_is_found():
+    page = TABLE + f"\n## `outer/`: one\n\n### `outer/inner/`: another\n\n{HEADER}\n|---|---|\n| `deep/` | d |\n"
+    assert inner_rooms(section(page, "outer/inner")) == ["deep"]
+    assert inner_rooms(section(page, "elsewhere")) == ["low", "high"]
 
 
 @pytest.mark.parametrize("path, include, is_allowed", [

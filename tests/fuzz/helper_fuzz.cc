@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     case 0: as_request(bytes); break;
     case 1: (void)check_core_file(bytes); break;
     case 2: (void)proc::parse_status(text(bytes)); break;
-    default: (void)parse_limits(text(bytes));
+    default: (void)proc::parse_limits(text(bytes));
   }
   return 0;
 }

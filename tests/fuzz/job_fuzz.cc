@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
 #include "tests/fuzz/scratch.h"
@@ -60,7 +61,7 @@ void as_stranger(ByteView input) {
   for (auto side : {Channel::Side::Coordinator, Channel::Side::Member}) {
     auto ends = connection_with(input);
     Result<Channel> c = Channel::open(std::move(ends.first), folder().key(), side);
-    if (c) (void)c->receive(Channel::Clock::now() + std::chrono::seconds(1));
+    if (c) (void)c->receive(Clock::now() + std::chrono::seconds(1));
   }
   auto ends = connection_with(input);
   Result<Opening> opening = Opening::begin(std::move(ends.first));

@@ -5,6 +5,7 @@
 // packed stream; what has been read is never more than they declare.
 #include <cstdlib>
 
+#include "common/base/clock.h"
 #include "remote/transport/munge_exchange.h"
 #include "remote/transport/packed_stream.h"
 #include "tests/fuzz/input_stream.h"
@@ -34,7 +35,7 @@ void read_packed(ByteView bytes) {
 }
 
 void exchange_credentials(ByteView bytes) {
-  auto deadline = Stream::Clock::now() + std::chrono::seconds(1);
+  auto deadline = Clock::now() + std::chrono::seconds(1);
   Binding binding;
   binding.client.fill(std::byte{1});
   binding.server.fill(std::byte{2});

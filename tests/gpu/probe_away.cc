@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char *kEntries[] = {
 #define CU_ENTRY(name, version, symbol, per_thread) #symbol,
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
 };
 

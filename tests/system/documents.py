@@ -4,11 +4,13 @@
 A *transcript* is a code block with lines that begin with "$ ": commands, each followed by what it
 prints. Every other line of a code block that calls a program is a *command*.
 """
+import os
 import pathlib
 import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
 PAGES = sorted((ROOT / "docs" / "man").glob("*.scd"))
 TEXTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -138,7 +140,7 @@ def complete(tool, *words):
 
 def complete_in_fish(lines, _):
     """{line: the words that fish offers for this command line}."""
-    script = f"source {ROOT}/completions/ckpt.fish; while read line; complete -C $line; echo next line; end"
+    script = f"source {BUILD}/docs/ckpt-run.fish; while read line; complete -C $line; echo next line; end"
     r = subprocess.run(["fish", "--no-config", "-c", script], input="".join(f"{line}\n" for line in lines),
                        capture_output=True, text=True, check=True, timeout=120)
     return {line: {offer.partition("\t")[0] for offer in shown.splitlines()}
@@ -165,7 +167,7 @@ zpty -d z
 
 def complete_in_zsh(lines, folder):
     """{line: the words that zsh offers for this command line}; `folder` takes a file."""
-    (folder / "_ckpt").symlink_to(ROOT / "completions" / "ckpt.zsh")
+    (folder / "_ckpt").symlink_to(BUILD / "docs" / "_ckpt")
     r = subprocess.run(["zsh", "-f", "-c", ZSH % {"folder": folder}], input="".join(f"{line}\n" for line in lines),
                        capture_output=True, text=True, check=True, timeout=120)
     # What is typed is echoed, and so is the text of compadd().

@@ -11,7 +11,7 @@ from cuda_programs import HOME, NVCC, ROOT
 from toolkit import WHY_NOT
 
 pytestmark = [pytest.mark.skipif(not NVCC, reason=WHY_NOT), pytest.mark.no_criu]
-TABLE = "common/api/cuda_entries.api"
+TABLE = "cuda/entries.api"
 
 
 @pytest.fixture

@@ -7,12 +7,14 @@
 
 #include "agent/protocol.h"
 #include "common/base/available_memory.h"
+#include "common/base/clock.h"
 #include "common/base/cores.h"
-#include "common/base/file_text.h"
 #include "common/base/huge_pages.h"
 #include "common/base/log.h"
 #include "common/base/parallel.h"
 #include "common/base/shortage.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -37,7 +39,7 @@ ContentsAhead::~ContentsAhead() {
 void ContentsAhead::start(unsigned threads, u64 keep_free) {
   keep_free_ = keep_free;
   in_file_.assign(plan_.units.size(), false);
-  started_ = last_ = std::chrono::steady_clock::now();
+  started_ = last_ = Clock::now();
   if (threads == 0 || plan_.units.empty()) return;
   Result<> begun = make_file();
   Result<std::thread> thread = std::thread();
@@ -89,9 +91,9 @@ bool ContentsAhead::has_pages(size_t unit) {
 // Huge pages where they are made fast.
 Result<> ContentsAhead::allocate(std::span<std::byte> piece) {
   if (small_pages_) return map_pages(piece);
-  auto begun = std::chrono::steady_clock::now();
+  auto begun = Clock::now();
   Result<> allocated = populate(piece);
-  if (std::chrono::steady_clock::now() - begun > kSlow) small_pages_ = true;
+  if (Clock::now() - begun > kSlow) small_pages_ = true;
   return allocated;
 }
 
@@ -100,7 +102,7 @@ void ContentsAhead::note(size_t unit) {
   if (closed_) return;
   in_file_[unit] = true;
   for (const ContentsPlan::Part &p : plan_.units[unit].parts) bytes_ += p.bytes;
-  last_ = std::chrono::steady_clock::now();
+  last_ = Clock::now();
 }
 
 void ContentsAhead::close(bool all) {
@@ -143,9 +145,10 @@ double ContentsAhead::seconds() {
 unsigned idle_cores() {
   if (const char *given = std::getenv("CKPT_TEST_AHEAD"))
     return static_cast<unsigned>(std::atoi(given));
-  unsigned runnable = 1, cores = usable_cores();
-  if (Result<std::string> text = file_text("/proc/loadavg"))
-    std::sscanf(text->c_str(), "%*f %*f %*f %u/", &runnable);
+  std::string loadavg = proc::text_of_machine("loadavg");
+  std::string_view rest(loadavg);
+  for (int i = 0; i < 3; i++) next_word(rest);
+  unsigned runnable = leading_number(rest, 1U), cores = usable_cores();
   return cores - std::min(cores, std::max(runnable, 1U) - 1);
 }
 

@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/unique_fd.h"
 #include "common/ipc/shared_memory.h"
 #include "tools/agent_link/contents_plan.h"
@@ -85,7 +86,7 @@ class ContentsAhead {
   bool closed_ = false;
   std::vector<bool> in_file_;  // by unit
   u64 bytes_ = 0;
-  std::chrono::steady_clock::time_point started_, last_;
+  Clock::time_point started_, last_;
   std::thread thread_;
 };
 

@@ -7,9 +7,9 @@
 #include <sys/syscall.h>
 #include <sys/user.h>
 
-#include <sstream>
+#include <optional>
 
-#include "common/base/file_text.h"
+#include "common/proc/system_call.h"
 #include "tools/proc/seized_thread.h"
 
 namespace ckpt::tools {
@@ -21,35 +21,26 @@ namespace {
 constexpr i64 kRestartUnlessHandled = -514, kRestartBlock = -516;
 constexpr u64 kInstructionBytes = 2;  // of `syscall`
 
-struct SystemCall {
-  i64 number = -1;
-  u64 second = 0, third = 0, fourth = 0;  // arguments
-};
+using proc::SystemCall;
 
 // Whether its third or fourth argument says that it waits without a limit. Futexes that wait for a
 // bit set have an absolute time (futex(2)).
 bool can_begin_again(const SystemCall &c) {
   switch (c.number) {
-    case SYS_poll: return static_cast<int>(c.third) < 0;
+    case SYS_poll: return static_cast<int>(c.arguments[2]) < 0;
     case SYS_epoll_wait:
-    case SYS_epoll_pwait: return static_cast<int>(c.fourth) < 0;
+    case SYS_epoll_pwait: return static_cast<int>(c.arguments[3]) < 0;
     case SYS_epoll_pwait2:
-    case SYS_semtimedop: return c.fourth == 0;
-    case SYS_rt_sigtimedwait: return c.third == 0;
+    case SYS_semtimedop: return c.arguments[3] == 0;
+    case SYS_rt_sigtimedwait: return c.arguments[2] == 0;
     case SYS_semop: return true;
-    case SYS_futex: return (c.second & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+    case SYS_futex: return (c.arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
     default: return false;
   }
 }
 
-// As /proc/PID/task/TID/syscall has it (proc_pid_syscall(5)).
-SystemCall call_of(pid_t pid, pid_t thread) {
-  std::istringstream in(
-      file_text(fmt::format("/proc/{}/task/{}/syscall", pid, thread)).value_or(""));
-  SystemCall c;
-  u64 first;
-  if (!(in >> c.number >> std::hex >> first >> c.second >> c.third >> c.fourth)) c.number = -1;
-  return c;
+SystemCall call_with(u64 number, u64 second, u64 third, u64 fourth) {
+  return {static_cast<i64>(number), {0, second, third, fourth}, 0};
 }
 
 // `request`: ptrace(2) of the thread.
@@ -58,7 +49,7 @@ void restart_by(const Request &request) {
   user_regs_struct r{};
   if (!request(PTRACE_GETREGS, &r)) return;
   bool interrupted = static_cast<i64>(r.rax) == -EINTR || static_cast<i64>(r.rax) == kRestartBlock;
-  if (!interrupted || !can_begin_again({static_cast<i64>(r.orig_rax), r.rsi, r.rdx, r.r10})) return;
+  if (!interrupted || !can_begin_again(call_with(r.orig_rax, r.rsi, r.rdx, r.r10))) return;
   r.rax = static_cast<unsigned long long>(kRestartUnlessHandled);
   request(PTRACE_SETREGS, &r);
 }
@@ -88,8 +79,8 @@ bool has_signals(const ProtoMessage &core, u32 part, u32 queue) {
 }
 
 void edit_registers(ProtoMessage &r) {
-  SystemCall c{static_cast<i64>(r.number(Registers::kOrigAx)), r.number(Registers::kSi),
-               r.number(Registers::kDx), r.number(Registers::kR10)};
+  SystemCall c = call_with(r.number(Registers::kOrigAx), r.number(Registers::kSi),
+                           r.number(Registers::kDx), r.number(Registers::kR10));
   if (static_cast<i64>(r.number(Registers::kAx)) != -EINTR || !can_begin_again(c)) return;
   r.set_number(Registers::kAx, r.number(Registers::kOrigAx));
   r.set_number(Registers::kIp, r.number(Registers::kIp) - kInstructionBytes);
@@ -100,7 +91,9 @@ void edit_registers(ProtoMessage &r) {
 void restart_interrupted_waits(const std::vector<Process> &processes, const HeldProcesses &held) {
   for (const Process &p : processes)
     for (pid_t thread : threads_of(p.pid))
-      if (can_begin_again(call_of(p.pid, thread))) restart_in(thread, held);
+      if (std::optional<SystemCall> c = proc::system_call_of(p.pid, thread);
+          c && can_begin_again(*c))
+        restart_in(thread, held);
 }
 
 void restart_interrupted_wait(ProtoMessage &core) {

@@ -4,35 +4,27 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/proto_fields.h"
 #include "common/ipc/unix_socket.h"
 
 namespace ckpt::tools::streamer {
 namespace {
 
 constexpr u32 kMaxRequestBytes = 4096;
-constexpr u8 kFilenameTag = 1 << 3 | 2;  // field 1, length-delimited
-constexpr u8 kExistsTag = 1 << 3 | 0;    // field 1, varint
-
-Result<u64> varint(Reader &in) {
-  u64 value = 0;
-  for (int shift = 0; shift < 64; shift += 7) {
-    u8 byte = in.get<u8>();
-    value |= static_cast<u64>(byte & 0x7f) << shift;
-    if (!(byte & 0x80))
-      return in.ok() ? Result<u64>(value) : fail("CRIU sent an incomplete request");
-  }
-  return fail("CRIU sent a malformed request");
-}
+constexpr u8 kExistsTag = 1 << 3 | 0;  // field 1, varint
 
 }  // namespace
 
+// One field, of which the message consists.
 Result<std::string> parse_request(ByteView message) {
-  Reader in(message);
-  if (in.get<u8>() != kFilenameTag) return fail("CRIU sent a request of an unknown type");
-  CKPT_TRY(u64 length, varint(in));
-  ByteView name = in.raw(length);
-  if (!in.done() || name.empty()) return fail("CRIU sent a malformed request");
-  return std::string(text(name));
+  constexpr u32 kFilename = 1, kBytes = 2;
+  ProtoFields fields(message);
+  std::optional<ProtoField> name = fields.next();
+  if (name && (name->number != kFilename || name->type != kBytes))
+    return fail("CRIU sent a request of an unknown type");
+  if (!name || name->bytes.empty() || fields.next() || !fields.sound())
+    return fail("CRIU sent a malformed request");
+  return std::string(text(name->bytes));
 }
 
 Result<std::optional<std::string>> receive_request(int socket) {

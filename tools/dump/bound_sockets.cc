@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <set>
 
+#include "common/proc/file.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/process_root.h"
 
@@ -38,7 +39,7 @@ std::string present_path(int socket) {
   UniqueFd file(::ioctl(socket, kFileOfSocket));
   if (!file) return {};
   char path[PATH_MAX];
-  ssize_t n = ::readlink(fmt::format("/proc/self/fd/{}", file.get()).c_str(), path, sizeof path);
+  ssize_t n = ::readlink(proc::fd_path(proc::kSelf, file.get()).c_str(), path, sizeof path);
   struct stat st {};
   bool has_name = n > 0 && ::fstat(file.get(), &st) == 0 && st.st_nlink > 0;
   return has_name ? std::string(path, static_cast<size_t>(n)) : "";

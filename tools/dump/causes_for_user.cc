@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include "common/proc/file.h"
+#include "common/proc/status.h"
 #include "tools/dump/running_files.h"
 #include "tools/manifest/open_rights.h"
 #include "tools/proc/descriptors.h"
@@ -19,7 +21,7 @@ constexpr const char *kRemedy =
 bool has_other_name(pid_t pid, const Descriptor &d) {
   struct stat st {};
   return d.kind == Descriptor::Kind::File && d.deleted &&
-         ::stat(fmt::format("/proc/{}/fd/{}", pid, d.fd).c_str(), &st) == 0 && st.st_nlink > 0;
+         ::stat(proc::fd_path(pid, d.fd).c_str(), &st) == 0 && st.st_nlink > 0;
 }
 
 void add_files_with_other_name(const Target &target, Reasons &reasons) {
@@ -48,10 +50,10 @@ void check_watches_of_user(const Target &target, const CriuRights &rights, Closa
 
 // PTRACE_O_SUSPEND_SECCOMP needs CAP_SYS_ADMIN.
 void check_filters_of_user(const Target &target, const CriuRights &rights, Reasons &reasons) {
-  constexpr u64 kFilter = 2;
+  constexpr int kFilter = 2;
   if (!rights.unprivileged()) return;
   for (const Process &p : target.processes)
-    if (status_field(p.pid, "Seccomp") == kFilter)
+    if (Result<proc::Status> s = proc::read_status(p.pid); s && s->seccomp == kFilter)
       reasons.push_back(fmt::format(
           "{} has a system call filter (seccomp), which CRIU suspends with the rights of root "
           "only: let root's ckpt-run start the program (setpriv)",

@@ -8,6 +8,7 @@
 #include <map>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
@@ -133,14 +134,14 @@ std::vector<Connections::Trouble> Connections::troubles(Scope scope) const {
 }
 
 void Connections::check(const Target &target, Scope scope, Closables &reasons) {
-  auto end = std::chrono::steady_clock::now() + kAcceptTimeout;
+  auto end = Clock::now() + kAcceptTimeout;
   Connections now = read(target);
   std::vector<Trouble> all = now.troubles(scope);
   auto wait_helps = [&] {
     return !all.empty() &&
            std::all_of(all.begin(), all.end(), [](const Trouble &t) { return t.may_pass; });
   };
-  while (wait_helps() && std::chrono::steady_clock::now() < end) {
+  while (wait_helps() && Clock::now() < end) {
     std::this_thread::sleep_for(5ms);
     now = read(target);
     all = now.troubles(scope);

@@ -5,6 +5,7 @@
 
 #include "common/base/print.h"
 #include "common/base/printable.h"
+#include "common/base/units.h"
 #include "tools/dump/describe_program.h"
 #include "tools/dump/image_path.h"
 #include "tools/dump/running_files.h"
@@ -74,10 +75,9 @@ std::string joined(const json &list) {
 }
 
 std::string text_of_needs(const json &needs) {
-  std::string text =
-      fmt::format("{:.1f} MiB of memory; {} open and {} mapped files as they are now",
-                  static_cast<double>(needs.at("memory_bytes").get<u64>()) / (1 << 20),
-                  needs.at("files").size(), needs.at("mapped_files").size());
+  std::string text = fmt::format("{} of memory; {} open and {} mapped files as they are now",
+                                 human_bytes(needs.at("memory_bytes").get<u64>()),
+                                 needs.at("files").size(), needs.at("mapped_files").size());
   if (!needs.at("ports").empty()) text += "; " + joined(needs.at("ports"));
   if (!needs.at("devices").empty()) text += "; devices like " + joined(needs.at("devices"));
   return text;

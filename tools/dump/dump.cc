@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
@@ -61,14 +62,14 @@ Result<DumpReport> Dump::run() {
     storage::ImageWriter *image = live_image_;
     if (image && in_pipe()) image->abandon();  // the pipe's reader may have stopped reading
   });
-  auto deadline = Phases::Clock::now() + std::chrono::seconds(options_.timeout_seconds);
+  auto deadline = Clock::now() + std::chrono::seconds(options_.timeout_seconds);
   for (int attempt = 1;; attempt++) {
     Result<> done = guarded([this] { return begin(); });
     if (done) done = guarded([this] { return checkpoint(); });
     if (done) break;
     if (Result<> cancelled = cancel_.check(); !cancelled) done = cancelled;
     bool again =
-        attempt < kAttempts && Phases::Clock::now() < deadline && another_may_succeed(done.error());
+        attempt < kAttempts && Clock::now() < deadline && another_may_succeed(done.error());
     undo(done.error());
     if (again && link_name_is_taken(done.error())) std::this_thread::sleep_for(kNameWait);
     if (!again) return Failure(done.error());
@@ -125,7 +126,7 @@ Result<> Dump::checkpoint() {
       agents_.look(*image_, !options_.leave_running, options_.key ? &*options_.key : nullptr));
   // New device calls wait at the gate, and submitted work finishes.
   phases_.begin("quiesce");
-  paused_at_ = Phases::Clock::now();
+  paused_at_ = Clock::now();
   CKPT_CHECK(agents_.quiesce(std::chrono::seconds(options_.timeout_seconds)));
   report_.quiesce_seconds = phases_.seconds_since(paused_at_);
   report_.waits = agents_.waits();
@@ -344,13 +345,13 @@ Result<> Dump::end_program() {
   if (Result<> done = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image); !done)
     log::warn("the session keeper did not accept the end of the dump: {}", done.error().what);
   for (const ProcessHandle &p : handles_) p.signal(SIGKILL);
-  auto deadline = Phases::Clock::now() + kEndTimeout;
+  auto deadline = Clock::now() + kEndTimeout;
   agents_.end_parent_readers();
   agents_.end_owners();
   for (const Process &p : target_.processes)
     while (read_process(p.pid)) {
       held_.reap();
-      if (Phases::Clock::now() > deadline)
+      if (Clock::now() > deadline)
         return fail(
             "the image {} is complete, but process {} did not end within {} s of its SIGKILL",
             options_.image, p.pid, kEndTimeout.count());

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/clock.h"
 #include "common/base/result.h"
 #include "storage/format/pipe_format.h"
 #include "storage/write/image_writer.h"
@@ -150,7 +151,7 @@ class Dump {
   Cancel &cancel_;
   Phases phases_;
   std::atomic<u64> expected_ = 0;
-  Phases::Clock::time_point paused_at_;
+  Clock::time_point paused_at_;
   Criu criu_;
   CriuRights rights_;
   Target target_;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "agent/protocol.h"
+#include "common/base/clock.h"
 #include "tools/proc/process.h"
 #include "tools/proc/process_root.h"
 #include "tools/session/session_folder.h"
@@ -26,7 +27,6 @@ constexpr std::chrono::milliseconds kTurnPoll{20};
 
 Result<> DumpMarker::wait_for_turn(pid_t keeper, const std::string &session_socket,
                                    const Cancel &cancel, bool &waited) {
-  using std::chrono::steady_clock;
   if (turn_) return {};
   std::filesystem::path session = std::filesystem::path(session_socket).parent_path();
   CKPT_TRY(UniqueFd folder, open_folder_of(keeper, session));
@@ -34,7 +34,7 @@ Result<> DumpMarker::wait_for_turn(pid_t keeper, const std::string &session_sock
   turn_.reset(::openat(folder.get(), std::string(kProgramFile).c_str(),
                        O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!turn_) return {};  // the preflight says what is wrong
-  for (auto end = steady_clock::now() + kTurnTimeout; steady_clock::now() < end;) {
+  for (auto end = Clock::now() + kTurnTimeout; Clock::now() < end;) {
     if (::flock(turn_.get(), LOCK_EX | LOCK_NB) == 0) return {};
     waited = true;
     CKPT_CHECK(cancel.check());  // the user can hold the lock on this file forever

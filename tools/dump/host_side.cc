@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "common/base/new_file.h"
+#include "common/proc/file.h"
 #include "helper/criu_arguments.h"
 #include "helper/process_namespace.h"
 #include "tools/criu/criu_by_helper.h"
@@ -44,7 +45,7 @@ Result<Entered> entered_namespaces(const Target &target) {
     if (u64 its = namespace_of(k.of, k.name); its && its != namespace_of(::getpid(), k.name)) {
       CKPT_TRY(UniqueFd opened, helper::open_namespace(k.of, k.name));
       entered.options.push_back(
-          fmt::format("--{}=/proc/{}/fd/{}", k.option, ::getpid(), opened.get()));
+          fmt::format("--{}={}", k.option, proc::fd_path(::getpid(), opened.get())));
       entered.namespaces.push_back(std::move(opened));
     }
   return entered;

@@ -14,16 +14,18 @@
 #include <optional>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/base/proc_maps.h"
 #include "common/base/unique_fd.h"
-#include "tools/text_file.h"
+#include "common/proc/file.h"
+#include "common/proc/maps.h"
+#include "common/proc/status.h"
+#include "common/proc/system_call.h"
 
 namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 constexpr auto kPatience = 4s;                         // for CRIU to end or fail by itself
 constexpr auto kReleaseTimeout = 5s;                   // for the kernel to release tracees
@@ -35,13 +37,7 @@ constexpr std::string_view kParasiteFile = "CRIUMFD";  // compel maps a memfd of
 constexpr std::array<unsigned char, 8> kInjected{0x0f, 0x05, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc};
 // What a process blocks between compel_prepare() and its release. sigfillset(3) of the C library
 // leaves two more signals out.
-constexpr std::string_view kAllBlocked = "fffffffffffbfeff";
-
-std::string read_file(const std::string &path) { return contents_of(path).value_or(""); }
-
-std::vector<ProcMapping> maps_of(pid_t pid) {
-  return parse_proc_maps(read_file(fmt::format("/proc/{}/maps", pid)));
-}
+constexpr u64 kAllBlocked = 0xfffffffffffbfeff;
 
 const ProcMapping *mapping_at(const std::vector<ProcMapping> &maps, u64 address) {
   for (const ProcMapping &m : maps)
@@ -59,33 +55,29 @@ u64 first_executable(const std::vector<ProcMapping> &maps) {
 }
 
 bool code_is_injected(pid_t pid, u64 address) {
-  UniqueFd memory(::open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  Result<UniqueFd> memory = proc::open(pid, "mem", O_RDONLY);
   std::array<unsigned char, kInjected.size()> code{};
-  return ::pread(memory.get(), code.data(), code.size(), static_cast<off_t>(address)) ==
+  return memory &&
+         ::pread(memory->get(), code.data(), code.size(), static_cast<off_t>(address)) ==
              static_cast<ssize_t>(code.size()) &&
          code == kInjected;
 }
 
-// proc(5): the number of the system call, its arguments, the stack pointer and the program counter;
-// or "running".
 bool thread_may_lose_tracer(pid_t pid, pid_t tid, const std::vector<ProcMapping> &maps) {
-  std::string line = read_file(fmt::format("/proc/{}/task/{}/syscall", pid, tid));
-  size_t last = line.rfind(' ');
-  if (last == line.npos) return false;
-  u64 counter = std::strtoull(line.c_str() + last, nullptr, 16);
-  long number = std::strtol(line.c_str(), nullptr, 10);
-  u64 injected = first_executable(maps);
+  std::optional<proc::SystemCall> call = proc::system_call_of(pid, tid);
+  if (!call) return false;
+  u64 counter = call->program_counter, injected = first_executable(maps);
   if (counter >= injected && counter < injected + kInjected.size()) return false;
   const ProcMapping *where = mapping_at(maps, counter);
-  return where && (!is_parasite(*where) || number == SYS_recvfrom);
+  return where && (!is_parasite(*where) || call->number == SYS_recvfrom);
 }
 
 bool may_lose_tracer(const Process &p) {
   if (p.tracer == 0 || p.state == 'Z' || p.state == 'X') return true;
-  std::vector<ProcMapping> maps = maps_of(p.pid);
+  std::vector<ProcMapping> maps = proc::mappings_of(p.pid);
   bool in_parasite = std::ranges::any_of(maps, is_parasite);
-  std::string status = read_file(fmt::format("/proc/{}/status", p.pid));
-  if (!in_parasite && status.find(kAllBlocked) != status.npos) return false;
+  Result<proc::Status> status = proc::read_status(p.pid);
+  if (!in_parasite && status && status->blocked_signals == kAllBlocked) return false;
   if (code_is_injected(p.pid, first_executable(maps))) return false;
   return std::ranges::all_of(threads_of(p.pid),
                              [&](pid_t tid) { return thread_may_lose_tracer(p.pid, tid, maps); });
@@ -134,19 +126,19 @@ Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel,
   UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, criu, 0)));
   if (!ended && errno == ESRCH) return {};  // it was not our child
   if (!ended) return fail_errno("cannot watch CRIU");
-  std::optional<steady_clock::time_point> deadline;
+  std::optional<Clock::time_point> deadline;
   bool abandoned = false, killed = false;
   for (pollfd p{ended.get(), POLLIN, 0}; ::poll(&p, 1, kLookInterval) != 1;) {
     if (!deadline && (cancel.signal() || tracee_has_died(target)))
-      deadline = steady_clock::now() + kPatience;
-    if (killed || !deadline || steady_clock::now() <= *deadline) continue;
+      deadline = Clock::now() + kPatience;
+    if (killed || !deadline || Clock::now() <= *deadline) continue;
     if (abandoned) {
       killed = kill_criu(criu, target);
       continue;
     }
     abandon();
     abandoned = true;
-    deadline = steady_clock::now() + kPatience;
+    deadline = Clock::now() + kPatience;
   }
   return {};
 }
@@ -166,11 +158,10 @@ int reap_criu(pid_t criu, const Target &target) {
 }
 
 void report_parasites(const Target &target) {
-  for (auto end = steady_clock::now() + kReleaseTimeout;
-       any_traced(target) && steady_clock::now() < end;)
+  for (auto end = Clock::now() + kReleaseTimeout; any_traced(target) && Clock::now() < end;)
     std::this_thread::sleep_for(5ms);
   for (const Process &p : ProcessTable::read().tree(target.root))
-    if (std::ranges::any_of(maps_of(p.pid), is_parasite))
+    if (std::ranges::any_of(proc::mappings_of(p.pid), is_parasite))
       log::warn(
           "CRIU was killed while it worked in the program: some of its memory stays mapped in "
           "process {} ({})",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/json_depth.h"
 #include "common/base/json_fields.h"
 #include "common/base/log.h"
@@ -53,7 +54,7 @@ Result<JobReport> JobCheckpoint::run() {
   Result<UniqueFd> lock = folder.lock();
   busy_ = !lock;
   if (!lock) return Failure(lock.error());
-  auto start = Phases::Clock::now();
+  auto start = Clock::now();
   for (int n = 1;; n++) {
     Result<> done = attempt(folder);
     if (done) break;
@@ -121,12 +122,12 @@ Result<> JobCheckpoint::lead(const JobFolder &folder, Crew &crew) {
 
 // A program that has just been restored may still be waiting for its devices.
 Result<JobCheckpoint::Members> JobCheckpoint::running_members(const JobFolder &folder) {
-  for (auto end = Phases::Clock::now() + kRestoreTimeout;; std::this_thread::sleep_for(100ms)) {
+  for (auto end = Clock::now() + kRestoreTimeout;; std::this_thread::sleep_for(100ms)) {
     CKPT_CHECK(cancel_.check());
     CKPT_TRY(Members members, folder.members());
     std::optional<Error> why = not_all_run(folder, members);
     if (!why) return members;
-    if (Phases::Clock::now() > end) return Failure(std::move(*why));
+    if (Clock::now() > end) return Failure(std::move(*why));
   }
 }
 

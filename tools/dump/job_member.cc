@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "common/base/file_text.h"
 #include "common/base/io.h"
 #include "common/base/log.h"
+#include "common/proc/file.h"
 #include "tools/json_text.h"
 #include "tools/proc/process.h"
 
@@ -23,7 +23,7 @@ constexpr size_t kMaxState = 16u << 10;  // tools/job/opening.h
 
 // A machine's boot and a network namespace of it.
 std::string this_node() {
-  std::string boot = file_text("/proc/sys/kernel/random/boot_id").value_or("");
+  std::string boot = proc::text_of_machine("sys/kernel/random/boot_id");
   return fmt::format("{}-{}", boot.substr(0, boot.find('\n')), namespace_of(::getpid(), "net"));
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "common/base/unique_fd.h"
+#include "common/proc/file.h"
 #include "tools/proc/file_writers.h"
 
 namespace ckpt::tools {
@@ -44,7 +45,7 @@ FilesByFolder unlinked_files(const Target &target, const DescriptorTable &table)
   for (const Process &p : target.processes) {
     for (const Descriptor &d : table.at(p.pid))
       if (d.kind == Descriptor::Kind::File)
-        add_unlinked(files, d.target, fmt::format("/proc/{}/fd/{}", p.pid, d.fd));
+        add_unlinked(files, d.target, proc::fd_path(p.pid, d.fd));
     for (const ProcMapping &m : mappings_of(p.pid)) add_unlinked(files, m, map_file(p.pid, m));
   }
   return files;
@@ -67,7 +68,7 @@ std::string kept_name(const std::string &path) {
 void keep_in_folder(const std::string &folder, int fd, const std::set<FileId> &ids,
                     std::vector<ImageManifest::Link> &kept) {
   std::error_code ec;
-  for (const auto &entry : fs::directory_iterator(fmt::format("/proc/self/fd/{}", fd), ec)) {
+  for (const auto &entry : fs::directory_iterator(proc::fd_path(proc::kSelf, fd), ec)) {
     struct stat st {};
     std::string name = entry.path().filename(), new_name = kept_name(name);
     if (is_criu_name(name) && ::fstatat(fd, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 &&

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/print.h"
 #include "common/base/printable.h"
+#include "common/base/units.h"
 #include "helper/serve.h"
 #include "storage/io/key_file.h"
 #include "tools/agent_link/parent_reader.h"

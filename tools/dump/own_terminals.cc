@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 
 #include "common/base/unique_fd.h"
+#include "common/proc/file.h"
 
 namespace ckpt::tools {
 
@@ -15,11 +16,11 @@ namespace {
 // may put another file under this descriptor at any time, and to open that could block or change
 // something: so the file is found first (O_PATH), and opened only if it is that terminal.
 bool has_no_master(pid_t pid, const Descriptor &d) {
-  UniqueFd found(::open(fmt::format("/proc/{}/fd/{}", pid, d.fd).c_str(), O_PATH | O_CLOEXEC));
+  UniqueFd found(::open(proc::fd_path(pid, d.fd).c_str(), O_PATH | O_CLOEXEC));
   struct stat st {};
   if (!found || ::fstat(found.get(), &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != d.rdev)
     return false;
-  UniqueFd opened(::open(fmt::format("/proc/self/fd/{}", found.get()).c_str(),
+  UniqueFd opened(::open(proc::fd_path(proc::kSelf, found.get()).c_str(),
                          O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
   return !opened && errno == EIO;
 }

@@ -15,6 +15,7 @@
 #include <set>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/driver_files.h"
 #include "common/base/program.h"
 #include "common/managed/messages.h"
@@ -180,9 +181,9 @@ std::string refused_driver(const Process &p) {
 
 // It has the agent's socket, but not the agent's thread, which starts a moment after its socket.
 bool only_inherits_agent(pid_t pid) {
-  auto end = std::chrono::steady_clock::now() + kAgentStart;
+  auto end = Clock::now() + kAgentStart;
   while (!runs_agent(pid))
-    if (std::chrono::steady_clock::now() < end)
+    if (Clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     else
       return true;

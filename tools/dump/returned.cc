@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "agent/protocol.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "tools/agent_link/agent_client.h"
 #include "tools/proc/process.h"
@@ -14,15 +15,14 @@ namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 // CUDA's memory is copied back meanwhile.
 constexpr auto kReturnTimeout = 300s;
 
 // The agent's socket once it listens; empty: the process has ended, or the wait was cancelled.
 std::string wait_for_socket(pid_t pid, const Cancel &cancel) {
-  for (auto end = steady_clock::now() + kReturnTimeout;
-       steady_clock::now() < end && cancel.check() && runs_agent(pid);) {
+  for (auto end = Clock::now() + kReturnTimeout;
+       Clock::now() < end && cancel.check() && runs_agent(pid);) {
     std::vector<std::string> sockets =
         listening_sockets(pid, std::string(protocol::kAgentSocketPrefix));
     if (!sockets.empty()) return sockets.front();

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include "common/proc/file.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
@@ -12,8 +13,7 @@ namespace {
 void add_open_file(pid_t pid, const Descriptor &d, CriuFiles &files) {
   struct stat st {};
   bool has_name = d.target.starts_with('/') && !d.target.starts_with("/memfd:");
-  if (!has_name || d.made_by_kernel() ||
-      ::stat(fmt::format("/proc/{}/fd/{}", pid, d.fd).c_str(), &st) != 0 ||
+  if (!has_name || d.made_by_kernel() || ::stat(proc::fd_path(pid, d.fd).c_str(), &st) != 0 ||
       (d.deleted && st.st_nlink > 0))
     return;
   u32 id = static_cast<u32>(files.files.size() + 1);

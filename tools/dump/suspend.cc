@@ -3,7 +3,9 @@
 
 #include <filesystem>
 
+#include "common/base/clock.h"
 #include "common/base/printable.h"
+#include "common/base/units.h"
 #include "tools/dump/agents.h"
 #include "tools/phases.h"
 #include "tools/session/target.h"
@@ -60,16 +62,16 @@ std::string text_of(const SuspendReport &r, const std::string &folder) {
   if (r.deepened) where = "where they were";
   return fmt::format(
       "program  {0}, suspended (depth {1}); resume it with ckpt-restore --resume {0}\n"
-      "devices  {2}; {3:.1f} MiB of contents are kept {4}\ntime     {5:.3f} s\n",
+      "devices  {2}; {3} of contents are kept {4}\ntime     {5:.3f} s\n",
       r.pid, name_of(r.depth),
       r.depth == Depth::Memory ? "their memory is released, contexts stay" : "released",
-      static_cast<double>(r.device_bytes) / (1 << 20), where, r.seconds);
+      human_bytes(r.device_bytes), where, r.seconds);
 }
 
 Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
   Phases phases;
   phases.begin("resolve");
-  Phases::Clock::time_point begin = Phases::Clock::now();
+  Clock::time_point begin = Clock::now();
   CKPT_TRY(Target target, resolve_target(options.pid));
   std::string folder =
       options.folder.empty() ? "" : std::filesystem::absolute(options.folder).string();
@@ -92,7 +94,7 @@ Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
   phases.begin("copy ahead");
   CKPT_CHECK(agents.copy_ahead(options.rounds_ahead));
   phases.begin("quiesce");
-  Phases::Clock::time_point paused = Phases::Clock::now();
+  Clock::time_point paused = Clock::now();
   CKPT_CHECK(agents.quiesce(std::chrono::seconds(options.timeout_seconds)));
   phases.begin("suspend");
   CKPT_TRY(u64 bytes, agents.suspend(folder, target.session_socket, options.depth));

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "common/proc/file.h"
 #include "tools/proc/timers.h"
 
 namespace ckpt::tools {
@@ -21,8 +22,8 @@ bool namespaces_differ(pid_t pid, pid_t thread) {
   for (const char *name : {"net", "mnt", "uts", "ipc", "cgroup"}) {
     struct stat a {
     }, b{};
-    if (::stat(fmt::format("/proc/{}/ns/{}", pid, name).c_str(), &a) == 0 &&
-        ::stat(fmt::format("/proc/{}/task/{}/ns/{}", pid, thread, name).c_str(), &b) == 0 &&
+    if (::stat(proc::path(pid, fmt::format("ns/{}", name)).c_str(), &a) == 0 &&
+        ::stat(proc::path(pid, thread, fmt::format("ns/{}", name)).c_str(), &b) == 0 &&
         a.st_ino != b.st_ino)
       return true;
   }

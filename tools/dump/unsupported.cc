@@ -10,11 +10,11 @@
 #include <chrono>
 #include <map>
 #include <set>
-#include <sstream>
 #include <thread>
 
-#include "common/base/file_text.h"
+#include "common/base/clock.h"
 #include "common/proc/status.h"
+#include "common/proc/system_call.h"
 #include "tools/dump/memory_files.h"
 #include "tools/proc/descriptors.h"
 
@@ -72,10 +72,9 @@ void check_system_v_memory(const Target &target, Reasons &reasons) {
 
 // It cannot be stopped until its child has called exec.
 void check_vfork(const Target &target, Reasons &reasons) {
-  auto end = std::chrono::steady_clock::now() + kExecTimeout;
+  auto end = Clock::now() + kExecTimeout;
   for (const Process &p : target.processes) {
-    while (waits_in_vfork(p.pid) && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(5ms);
+    while (waits_in_vfork(p.pid) && Clock::now() < end) std::this_thread::sleep_for(5ms);
     if (waits_in_vfork(p.pid))
       reasons.push_back(name_of(p) +
                         " waits in vfork until its child calls exec, and cannot be stopped before: "
@@ -102,9 +101,8 @@ void check_mpi_rank(const Target &target, Reasons &reasons) {
 bool waits_in_vfork(pid_t pid) {
   Result<Process> p = read_process(pid);
   if (!p || p->state != 'D') return false;
-  std::istringstream in(file_text(fmt::format("/proc/{}/syscall", pid)).value_or(""));
-  long number = -1;
-  return (in >> number) && (number == SYS_vfork || number == SYS_clone || number == SYS_clone3);
+  std::optional<proc::SystemCall> c = proc::system_call_of(pid, pid);
+  return c && (c->number == SYS_vfork || c->number == SYS_clone || c->number == SYS_clone3);
 }
 
 void check_main_threads(const Target &target, Reasons &reasons) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <time.h>
 
+#include "common/base/clock.h"
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/new_file.h"
@@ -20,8 +21,7 @@ constexpr std::chrono::seconds kAskEvery{15}, kAskAgain{2};
 constexpr std::chrono::seconds kWriteEvery{1};
 
 idle::Time monotonic() {
-  return std::chrono::duration_cast<idle::Time>(
-      std::chrono::steady_clock::now().time_since_epoch());
+  return std::chrono::duration_cast<idle::Time>(Clock::now().time_since_epoch());
 }
 
 }  // namespace

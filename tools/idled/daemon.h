@@ -4,6 +4,8 @@
 // Slurm.
 #pragma once
 
+#include <csignal>
+
 #include "common/base/log_limit.h"
 #include "idle/idleness.h"
 #include "tools/idled/owner_job.h"

@@ -8,6 +8,8 @@
 #include <array>
 #include <filesystem>
 
+#include "common/base/clock.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -41,7 +43,7 @@ Result<InputDevices> InputDevices::open(std::string folder) {
 }
 
 void InputDevices::look_for_new() {
-  looked_ = std::chrono::steady_clock::now();
+  looked_ = Clock::now();
   std::error_code ec;
   for (const fs::directory_entry &e : fs::directory_iterator(folder_, ec)) {
     std::string name = e.path().filename();
@@ -53,7 +55,7 @@ void InputDevices::look_for_new() {
 
 bool InputDevices::used() {
   constexpr int kMostReads = 100;  // of a device that never ends
-  if (std::chrono::steady_clock::now() - looked_ >= kLookEvery) look_for_new();
+  if (Clock::now() - looked_ >= kLookEvery) look_for_new();
   bool used = false;
   for (auto at = devices_.begin(); at != devices_.end();) {
     Read last = Read::Events;

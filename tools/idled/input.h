@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
@@ -25,7 +26,7 @@ class InputDevices {
 
   std::string folder_;
   std::map<std::string, UniqueFd> devices_;
-  std::chrono::steady_clock::time_point looked_;
+  Clock::time_point looked_;
 };
 
 }  // namespace ckpt::tools

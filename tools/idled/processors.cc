@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
+#include "common/base/words.h"
 #include "tools/text_file.h"
 
 namespace ckpt::tools {
@@ -15,12 +15,15 @@ namespace ckpt::tools {
 // steal. The time of virtual machines is in user and nice already. Stolen time is other machines'.
 Result<Processors::Use> Processors::read(Guests &guests) {
   CKPT_TRY(std::string text, contents_of(root_ + "/proc/stat"));
-  std::istringstream in(text);
-  std::string name;
+  std::string_view line = after_name(text, "cpu ");
   std::array<double, 7> t{};
-  in >> name;
-  for (double &value : t) in >> value;
-  if (!in || name != "cpu") return fail("{}/proc/stat has no line \"cpu\"", root_);
+  bool complete = true;
+  for (double &value : t) {
+    u64 ticks = 0;
+    complete &= parse_number(next_word(line), ticks);
+    value = static_cast<double>(ticks);
+  }
+  if (!complete) return fail("{}/proc/stat has no line \"cpu\"", root_);
   auto [user, nice, system, idle, iowait, irq, softirq] = t;
   double busy = user + nice + system + irq + softirq, all = busy + idle + iowait;
   double busy_delta = busy - std::exchange(busy_before_, busy);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 
+#include "common/base/clock.h"
 #include "common/base/print.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
@@ -41,14 +42,14 @@ void print_report(const storage::ImageReader &image,
 }  // namespace
 
 int verify(const storage::ImageReader &image, bool quiet, bool as_json) {
-  auto start = std::chrono::steady_clock::now();
+  auto start = Clock::now();
   Progress progress("verify", quiet || as_json);
   storage::ImageReader::VerifyReport report =
       image.verify(storage::ImageReader::Depth::Full,
                    [&](u64 done, u64 total) { progress.update(done, total); });
   progress.finish();
   Reasons reasons = report.ok() ? reasons_against(image) : Reasons();
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double seconds = seconds_since(start);
   if (as_json)
     print_text(json_text(report_json(image, report, reasons), 2) + "\n");
   else if (!quiet || !report.ok() || !reasons.empty())

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/clock.h"
 #include "common/base/test_points.h"
 #include "storage/format/uuid.h"
 
@@ -50,13 +51,13 @@ Result<> send_all(int socket, ByteView data) {
 }
 
 // The deadline is for all of the bytes, so a peer cannot occupy us by sending single bytes slowly.
-Result<> read_all(int socket, std::span<std::byte> into, Channel::Clock::time_point deadline) {
+Result<> read_all(int socket, std::span<std::byte> into, Clock::time_point deadline) {
   while (!into.empty()) {
-    auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Channel::Clock::now());
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd p{socket, POLLIN, 0};
     int ready = ::poll(&p, 1, static_cast<int>(std::clamp<long>(left.count(), 0, 1000)));
     if (ready < 0 && errno != EINTR) return fail_errno("cannot wait for the peer");
-    if (ready <= 0 && Channel::Clock::now() >= deadline) return fail("the peer does not answer");
+    if (ready <= 0 && Clock::now() >= deadline) return fail("the peer does not answer");
     if (ready <= 0) continue;
     ssize_t n = ::recv(socket, into.data(), into.size(), MSG_DONTWAIT);
     if (n == 0) return fail("the peer has hung up");

@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "storage/format/key.h"
@@ -22,7 +23,6 @@ namespace ckpt::tools {
 
 class Channel {
  public:
-  using Clock = std::chrono::steady_clock;
   enum class Side : u8 { Coordinator, Member };
   struct Frame {
     u16 type = 0;

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/printable.h"
 #include "tools/job/tcp.h"
 
@@ -12,7 +13,6 @@ namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = Channel::Clock;
 
 constexpr auto kConnectTimeout = 3s, kWelcomeTimeout = 10s;
 constexpr auto kBusyTimeout = 10s;  // a member may be ending an earlier checkpoint

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "tools/job/channel.h"
 #include "tools/job/job_folder.h"
 #include "tools/job/messages.h"
@@ -44,7 +45,7 @@ class Crew {
   Check check_;
   std::vector<std::string> names_;
   std::vector<Channel> channels_;
-  Channel::Clock::time_point alive_{};
+  Clock::time_point alive_{};
 };
 
 }  // namespace ckpt::tools

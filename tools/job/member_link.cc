@@ -3,13 +3,13 @@
 
 #include <poll.h>
 
+#include "common/base/clock.h"
 #include "common/base/printable.h"
 
 namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = Channel::Clock;
 
 constexpr auto kBeginTimeout = 5s;
 // The coordinator sends Alive once a second.

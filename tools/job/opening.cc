@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "common/base/clock.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -54,7 +56,7 @@ Result<bool> Opening::receive(const storage::Key &key) {
 
 bool Opening::is_sealed_by(const storage::Key &key) const {
   Result<Channel> c = Channel::resume(UniqueFd(), key, state());
-  return c && c->receive(Channel::Clock::time_point::min());
+  return c && c->receive(Clock::time_point::min());
 }
 
 Bytes Opening::state() const {

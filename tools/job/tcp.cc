@@ -11,10 +11,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 
-#include "common/base/file_text.h"
+#include "common/base/words.h"
 #include "common/ipc/local_port.h"
+#include "common/proc/file.h"
 #include "tools/net/inet_table.h"
 
 namespace ckpt::tools {
@@ -59,10 +59,10 @@ Result<> wait_connected(int socket, std::chrono::milliseconds timeout) {
 
 // The first port above those that the kernel chooses by itself (ip(7), ip_local_port_range).
 unsigned first_unused_port() {
-  std::istringstream range(file_text("/proc/sys/net/ipv4/ip_local_port_range").value_or(""));
-  unsigned first = 0, last = kLastPort;
-  range >> first >> last;
-  return last + 1;
+  std::string range = proc::text_of_machine("sys/net/ipv4/ip_local_port_range");
+  std::string_view last(range);
+  next_word(last);
+  return leading_number(last, unsigned{kLastPort}) + 1;
 }
 
 // `port` 0: the kernel chooses. Without a result, `error` is errno.

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 
 #include <fmt/format.h>
 
-#include "common/base/file_text.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -18,17 +18,15 @@ constexpr size_t kWordDigits = 8;
 constexpr std::array<u8, 12> kMappedPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 // "0100007F:0016": the address as 32-bit words in the byte order of the host, and the port.
-Endpoint parse_endpoint(const std::string &field) {
+Endpoint parse_endpoint(std::string_view field) {
   Endpoint e;
   size_t colon = std::min(field.find(':'), field.size());
   for (size_t i = 0; i < colon / kWordDigits && i < 4; i++) {
-    auto word = static_cast<u32>(
-        std::strtoul(field.substr(i * kWordDigits, kWordDigits).c_str(), nullptr, 16));
+    u32 word = leading_number(field.substr(i * kWordDigits, kWordDigits), u32{0}, 16);
     std::memcpy(&e.address[i * sizeof word], &word, sizeof word);
   }
   e.v6 = colon > kWordDigits;
-  if (colon < field.size())
-    e.port = static_cast<u16>(std::strtoul(field.c_str() + colon + 1, nullptr, 16));
+  if (colon < field.size()) e.port = leading_number(field.substr(colon + 1), u16{0}, 16);
   if (!e.v6 || !std::equal(kMappedPrefix.begin(), kMappedPrefix.end(), e.address.begin())) return e;
   e.v6 = false;
   std::rotate(e.address.begin(), e.address.begin() + kMappedPrefix.size(), e.address.end());
@@ -36,16 +34,18 @@ Endpoint parse_endpoint(const std::string &field) {
   return e;
 }
 
-bool parse_line(const std::string &line, InetSocket &s) {
-  std::istringstream fields(line);
-  std::string number, local, remote, queues, timer, retransmits, uid, timeout;
-  fields >> number >> local >> remote >> std::hex >> s.state >> std::dec >> queues >> timer >>
-      retransmits >> uid >> timeout >> s.inode;
-  if (!fields) return false;
-  s.local = parse_endpoint(local);
-  s.remote = parse_endpoint(remote);
-  if (s.state == InetSocket::Listen && queues.find(':') != std::string::npos)
-    s.unaccepted = std::strtoull(queues.c_str() + queues.find(':') + 1, nullptr, 16);
+// "0: 0100007F:0016 00000000:0000 0A 00000000:00000003 00:00000000 00000000 0 0 INODE …"
+bool parse_line(std::string_view line, InetSocket &s) {
+  enum { kLocal = 1, kRemote, kState, kQueues, kInode = 9 };
+  std::vector<std::string_view> fields = words_of(line);
+  if (fields.size() <= kInode || !parse_number(fields[kState], s.state, 16) ||
+      !parse_number(fields[kInode], s.inode))
+    return false;
+  s.local = parse_endpoint(fields[kLocal]);
+  s.remote = parse_endpoint(fields[kRemote]);
+  std::string_view queues = fields[kQueues];
+  if (size_t colon = queues.find(':'); s.state == InetSocket::Listen && colon != queues.npos)
+    s.unaccepted = leading_number(queues.substr(colon + 1), u64{0}, 16);
   return true;
 }
 
@@ -70,10 +70,7 @@ std::string Endpoint::text() const { return fmt::format("{} port {}", address_te
 // The first line is a heading.
 std::vector<InetSocket> parse_inet_table(std::string_view text, bool v6) {
   std::vector<InetSocket> all;
-  std::istringstream lines{std::string(text)};
-  std::string line;
-  std::getline(lines, line);
-  while (std::getline(lines, line))
+  for (std::string_view line : lines_of(text))
     if (InetSocket s; parse_line(line, s)) {
       s.v6 = v6;
       all.push_back(s);
@@ -85,8 +82,8 @@ std::vector<InetSocket> inet_sockets(pid_t pid, InetProtocol protocol) {
   const char *name = protocol == InetProtocol::Tcp ? "tcp" : "udp";
   std::vector<InetSocket> all;
   for (bool v6 : {false, true}) {
-    std::string path = fmt::format("/proc/{}/net/{}{}", pid, name, v6 ? "6" : "");
-    std::vector<InetSocket> more = parse_inet_table(file_text(path).value_or(""), v6);
+    std::string table = proc::text(pid, fmt::format("net/{}{}", name, v6 ? "6" : ""));
+    std::vector<InetSocket> more = parse_inet_table(table, v6);
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

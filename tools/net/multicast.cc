@@ -10,11 +10,9 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
-#include <sstream>
 
-#include <fmt/format.h>
-
-#include "common/base/file_text.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -36,17 +34,17 @@ sockaddr_storage address4(u32 network_order) {
 // Two lines: "4  eth0  :  1  V3" and then, for each group, "  010000E0  1 0:00000000  0".
 std::vector<Membership> memberships4(int pid) {
   std::vector<Membership> all;
-  std::istringstream in(file_text(fmt::format("/proc/{}/net/igmp", pid)).value_or(""));
+  std::string table = proc::text(pid, "net/igmp");
   Membership m;
-  for (std::string line; std::getline(in, line);) {
-    std::istringstream words(line);
-    std::string first;
-    if (line.starts_with('\t')) {
-      words >> first;
-      m.group = address4(static_cast<u32>(std::strtoul(first.c_str(), nullptr, 16)));
+  for (std::string_view line : lines_of(table)) {
+    bool is_group = line.starts_with('\t');
+    std::string_view first = next_word(line);
+    if (is_group) {
+      m.group = address4(leading_number(first, u32{0}, 16));
       all.push_back(m);
     } else {
-      words >> m.index >> m.interface;
+      m.index = leading_number(first, 0U);
+      m.interface = next_word(line);
     }
   }
   return all;
@@ -55,16 +53,17 @@ std::vector<Membership> memberships4(int pid) {
 // "4    eth0            ff0200000000000000000001ff000001     1 00000004 0"
 std::vector<Membership> memberships6(int pid) {
   std::vector<Membership> all;
-  std::istringstream in(file_text(fmt::format("/proc/{}/net/igmp6", pid)).value_or(""));
-  for (std::string line; std::getline(in, line);) {
+  std::string table = proc::text(pid, "net/igmp6");
+  for (std::string_view line : lines_of(table)) {
     Membership m;
-    std::string digits;
-    std::istringstream(line) >> m.index >> m.interface >> digits;
+    m.index = leading_number(next_word(line), 0U);
+    m.interface = next_word(line);
+    std::string_view digits = next_word(line);
     auto *a = reinterpret_cast<sockaddr_in6 *>(&m.group);
     a->sin6_family = AF_INET6;
     if (digits.size() != 2 * sizeof a->sin6_addr.s6_addr) continue;
     for (size_t i = 0; i < sizeof a->sin6_addr.s6_addr; i++)
-      a->sin6_addr.s6_addr[i] = static_cast<u8>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
+      a->sin6_addr.s6_addr[i] = leading_number(digits.substr(2 * i, 2), u8{0}, 16);
     all.push_back(m);
   }
   return all;

@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "common/base/bytes.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 
 namespace ckpt::tools {
@@ -20,17 +21,13 @@ constexpr int kLeastCopies = 5;
 
 // GB/s of the fastest round; 0 if a copy fails.
 double rate_of(size_t bytes, double seconds, const std::function<bool()> &copy) {
-  using Clock = std::chrono::steady_clock;
-  auto since = [](Clock::time_point t) {
-    return std::chrono::duration<double>(Clock::now() - t).count();
-  };
   if (!copy()) return 0;
   double best = 1e30;
   const Clock::time_point begun = Clock::now();
-  for (int i = 0; i < kLeastCopies || since(begun) < seconds; i++) {
+  for (int i = 0; i < kLeastCopies || seconds_since(begun) < seconds; i++) {
     Clock::time_point round = Clock::now();
     if (!copy()) return 0;
-    best = std::min(best, since(round));
+    best = std::min(best, seconds_since(round));
   }
   return static_cast<double>(bytes) / best / 1e9;
 }

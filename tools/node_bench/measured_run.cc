@@ -6,6 +6,8 @@
 
 #include <chrono>
 
+#include "common/base/clock.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -38,7 +40,6 @@ Result<> check_end(const std::string &name, int status) {
 }  // namespace
 
 Result<double> measured_run(const Spawn &program) {
-  using Clock = std::chrono::steady_clock;
   catch_signals();
   Clock::time_point begun = Clock::now();
   CKPT_TRY(pid_t child, spawn(program));
@@ -48,7 +49,7 @@ Result<double> measured_run(const Spawn &program) {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   g_child = 0;
-  double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  double seconds = seconds_since(begun);
   CKPT_CHECK(check_end(program.argv[0], status));
   return seconds;
 }

@@ -8,16 +8,12 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/clock.h"
+
 namespace ckpt::tools {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kLeastRounds = 5;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // One thread's arrays, which it touches first, so that they are in the memory that is nearest to
 // it.

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/ipc/copy_counts.h"
 #include "common/ipc/shared_memory.h"
+#include "common/proc/file.h"
 #include "tools/device/apis.h"
 #include "tools/node_bench/cachegrind.h"
 #include "tools/node_bench/measured_run.h"
@@ -62,7 +63,7 @@ class Counts {
     CopyCounts zero;
     if (::pwrite(c.memory_.get(), &zero, sizeof zero, 0) != sizeof zero)
       return fail_errno("cannot write the counts of copies");
-    c.path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), c.memory_.get());
+    c.path_ = proc::fd_path(::getpid(), c.memory_.get());
     c.counts_ = map_copy_counts(c.path_.c_str());
     if (!c.counts_) return fail("the copies of the program cannot be counted");
     return c;

@@ -12,11 +12,12 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <sstream>
 
 #include <fmt/format.h>
 
-#include "common/base/file_text.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
+#include "common/proc/mounts.h"
 #include "common/proc/status.h"
 
 namespace ckpt::tools {
@@ -25,13 +26,14 @@ namespace {
 constexpr std::string_view kDeleted = " (deleted)";
 
 // The fields of proc_pid_fdinfo(5) that are used here.
-void read_fdinfo(const std::string &path, Descriptor &d) {
-  std::istringstream in(file_text(path).value_or(""));
-  for (std::string key, value; in >> key && std::getline(in, value);) {
-    if (key == "flags:") d.flags = static_cast<int>(std::strtol(value.c_str(), nullptr, 8));
-    if (key == "mnt_id:") d.mount = std::atoi(value.c_str());
-    if (key == "tty-index:") d.terminal_index = std::atoi(value.c_str());
-    if (key == "eventfd-semaphore:") d.semaphore = std::atoi(value.c_str()) != 0;
+void read_fdinfo(pid_t pid, int fd, Descriptor &d) {
+  std::string text = proc::fdinfo(pid, fd);
+  for (std::string_view line : lines_of(text)) {
+    std::string_view key = next_word(line);
+    if (key == "flags:") d.flags = leading_number(line, 0, 8);
+    if (key == "mnt_id:") d.mount = leading_number(line, 0);
+    if (key == "tty-index:") d.terminal_index = leading_number(line, 0);
+    if (key == "eventfd-semaphore:") d.semaphore = leading_number(line, 0) != 0;
   }
 }
 
@@ -59,7 +61,7 @@ Descriptor::Kind kind_of(const struct stat &st, const std::string &target) {
 }
 
 bool read_descriptor(pid_t pid, int fd, Descriptor &d) {
-  std::string link = fmt::format("/proc/{}/fd/{}", pid, fd);
+  std::string link = proc::fd_path(pid, fd);
   char buf[PATH_MAX];
   ssize_t n = ::readlink(link.c_str(), buf, sizeof buf);
   struct stat st {};
@@ -67,7 +69,7 @@ bool read_descriptor(pid_t pid, int fd, Descriptor &d) {
   d.fd = fd;
   d.target.assign(buf, static_cast<size_t>(n));
   d.kind = kind_of(st, d.target);
-  read_fdinfo(fmt::format("/proc/{}/fdinfo/{}", pid, fd), d);
+  read_fdinfo(pid, fd, d);
   d.file_system = file_system_of(link);
   d.inode = st.st_ino;
   d.device = st.st_dev;
@@ -126,22 +128,17 @@ UniqueFd duplicate_descriptor(pid_t pid, int fd) {
 
 std::set<int> mounts_of(pid_t pid) {
   std::set<int> all;
-  std::istringstream in(file_text(fmt::format("/proc/{}/mountinfo", pid)).value_or(""));
-  for (std::string line; std::getline(in, line);) all.insert(std::atoi(line.c_str()));
+  for (const proc::Mount &m : proc::mounts_of(pid)) all.insert(m.id);
   return all;
 }
 
 std::set<int> all_mounts_of(pid_t pid) {
   std::set<int> all = mounts_of(pid);
   struct statx root {};
-  std::string path = fmt::format("/proc/{}/root", pid);
+  std::string path = proc::path(pid, "root");
   bool known = ::statx(AT_FDCWD, path.c_str(), 0, STATX_MNT_ID, &root) == 0 &&
                (root.stx_mask & STATX_MNT_ID) && all.contains(static_cast<int>(root.stx_mnt_id));
   return known ? all : std::set<int>();
-}
-
-std::vector<ProcMapping> mappings_of(pid_t pid) {
-  return parse_proc_maps(file_text(fmt::format("/proc/{}/maps", pid)).value_or(""));
 }
 
 }  // namespace ckpt::tools

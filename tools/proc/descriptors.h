@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/base/bytes.h"
-#include "common/base/proc_maps.h"
 #include "common/base/unique_fd.h"
+#include "common/proc/maps.h"
 
 namespace ckpt::tools {
 
@@ -63,6 +63,6 @@ std::set<int> mounts_of(pid_t pid);
 std::set<int> all_mounts_of(pid_t pid);
 const char *kind_name(Descriptor::Kind kind);
 
-std::vector<ProcMapping> mappings_of(pid_t pid);
+using proc::mappings_of;
 
 }  // namespace ckpt::tools

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "common/proc/file.h"
 #include "common/proc/status.h"
 #include "tools/proc/descriptors.h"
 
@@ -22,7 +23,7 @@ bool is_for_writing(const std::string &link) {
 std::set<FileId> open_for_writing(pid_t pid) {
   std::set<FileId> files;
   for (int fd : proc::descriptors_of(pid)) {
-    std::string link = fmt::format("/proc/{}/fd/{}", pid, fd);
+    std::string link = proc::fd_path(pid, fd);
     struct stat st {};
     if (::stat(link.c_str(), &st) == 0 && S_ISREG(st.st_mode) && is_for_writing(link))
       files.insert({st.st_dev, st.st_ino});
@@ -63,7 +64,7 @@ UniqueFd open_in_folder(const std::filesystem::path &folder, const FileId &id) {
 }  // namespace
 
 std::string map_file(pid_t pid, const ProcMapping &m) {
-  return fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, m.begin, m.end);
+  return proc::map_path(pid, m.begin, m.end);
 }
 
 bool can_write(pid_t pid, const ProcMapping &m) {

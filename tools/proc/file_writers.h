@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "common/base/proc_maps.h"
 #include "common/base/unique_fd.h"
+#include "common/proc/maps.h"
 #include "tools/proc/process.h"
 
 namespace ckpt::tools {

@@ -11,11 +11,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <sstream>
 
 #include "common/base/file_text.h"
-#include "common/base/io.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
+#include "common/proc/status.h"
 #include "tools/proc/affinity.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/remote_call.h"
@@ -26,22 +28,17 @@ namespace {
 constexpr u64 kPage = 4096;
 constexpr int kSetMemoryMerge = 67;  // PR_SET_MEMORY_MERGE, Linux 6.4
 
-std::string thread_file(pid_t process, pid_t thread, const char *name) {
-  return fmt::format("/proc/{}/task/{}/{}", process, thread, name);
-}
-
 // The kernel makes no more lines of a table than are asked for.
-std::string first_bytes(const std::string &path) {
+std::string first_bytes(pid_t process, std::string_view name) {
   char text[128];
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  ssize_t n = fd ? ::read(fd.get(), text, sizeof text) : -1;
+  Result<UniqueFd> fd = proc::open(process, name, O_RDONLY);
+  ssize_t n = fd ? ::read(fd->get(), text, sizeof text) : -1;
   return n > 0 ? std::string(text, static_cast<size_t>(n)) : std::string();
 }
 
-std::optional<i64> number_in(const std::string &path, int base) {
-  std::string text = first_bytes(path);
-  return text.empty() ? std::nullopt
-                      : std::optional<i64>(std::strtoll(text.c_str(), nullptr, base));
+std::optional<i64> number_in(pid_t process, std::string_view name, int base) {
+  std::string text = first_bytes(process, name);
+  return text.empty() ? std::nullopt : std::optional<i64>(leading_number(text, i64{0}, base));
 }
 
 struct Mode {
@@ -181,13 +178,11 @@ Result<> set_real_time(const RealTime &wanted, pid_t thread) {
 
 // The letters of a mapping's flags (proc_pid_smaps(5), VmFlags): locked, when touched.
 bool has_flag(pid_t process, u64 begin, std::string_view flag) {
-  std::istringstream in(file_text(fmt::format("/proc/{}/smaps", process)).value_or(""));
-  std::string head = fmt::format("{:x}-", begin);
+  std::string smaps = proc::text(process, "smaps"), head = fmt::format("{:x}-", begin);
   bool found = false;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string_view line : lines_of(smaps)) {
     found |= line.starts_with(head);
-    if (found && line.starts_with("VmFlags:"))
-      return (line + " ").find(fmt::format(" {} ", flag)) != std::string::npos;
+    if (found && line.starts_with("VmFlags:")) return std::ranges::count(words_of(line), flag) != 0;
   }
   return false;
 }
@@ -199,8 +194,8 @@ ThreadPolicies ThreadPolicies::of(pid_t process, pid_t thread) {
   long io = ::syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, thread);
   // A thread without a priority of its own has one by its niceness.
   if (io >= 0) p.io_priority = IOPRIO_PRIO_CLASS(io) == IOPRIO_CLASS_NONE ? 0 : io;
-  p.timer_slack = number_in(fmt::format("/proc/{}/timerslack_ns", thread), 10);
-  p.memory = policy_in(first_bytes(thread_file(process, thread, "numa_maps")));
+  p.timer_slack = number_in(thread, "timerslack_ns", 10);
+  p.memory = policy_in(first_bytes(process, fmt::format("task/{}/numa_maps", thread)));
   p.nice = negative_nice(thread);
   p.real_time = real_time_of(thread);
   return p;
@@ -216,10 +211,10 @@ ThreadPolicies ThreadPolicies::different_from(const ThreadPolicies &given) const
 
 ProcessPolicies ProcessPolicies::of(pid_t process) {
   ProcessPolicies p;
-  if (std::optional<i64> n = number_in(fmt::format("/proc/{}/coredump_filter", process), 16))
+  if (std::optional<i64> n = number_in(process, "coredump_filter", 16))
     p.core_dump_filter = static_cast<u64>(*n);
-  std::istringstream ksm(file_text(fmt::format("/proc/{}/ksm_stat", process)).value_or(""));
-  for (std::string line; std::getline(ksm, line);) p.merge_pages |= line == "ksm_merge_any: yes";
+  std::string ksm = proc::text(process, "ksm_stat");
+  p.merge_pages = after_name(ksm, "ksm_merge_any: ") == "yes";
   return p;
 }
 
@@ -227,12 +222,11 @@ std::vector<MemoryRange> ranges_with_own_policy(pid_t process) {
   std::map<u64, u64> ends;
   for (const ProcMapping &m : mappings_of(process)) ends[m.begin] = m.end;
   std::vector<MemoryRange> ranges;
-  std::istringstream in(file_text(fmt::format("/proc/{}/numa_maps", process)).value_or(""));
-  std::string common;
-  for (std::string line; std::getline(in, line);) {
+  std::string numa_maps = proc::text(process, "numa_maps"), common;
+  for (std::string_view line : lines_of(numa_maps)) {
     std::string policy = policy_in(line);
     if (common.empty()) common = policy;
-    u64 begin = std::strtoull(line.c_str(), nullptr, 16);
+    u64 begin = leading_number(line, u64{0}, 16);
     auto end = ends.find(begin);
     if (policy != common && end != ends.end()) ranges.push_back({begin, end->second, policy});
   }
@@ -240,7 +234,8 @@ std::vector<MemoryRange> ranges_with_own_policy(pid_t process) {
 }
 
 int locks_future_memory(pid_t process) {
-  if (status_field(process, "VmLck") == 0) return 0;
+  Result<proc::Status> status = proc::read_status(process);
+  if (!status || status->locked_bytes == 0) return 0;
   Result<RemoteCalls> calls = RemoteCalls::in(process, process);
   if (!calls) return 0;
   constexpr u64 kProtection = PROT_READ | PROT_WRITE, kKind = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -268,10 +263,8 @@ Result<> apply(const ThreadPolicies &p, pid_t process, pid_t thread) {
 
 Result<> apply(const ProcessPolicies &p, pid_t process) {
   if (p.core_dump_filter) {
-    UniqueFd fd(
-        ::open(fmt::format("/proc/{}/coredump_filter", process).c_str(), O_WRONLY | O_CLOEXEC));
-    if (!fd) return fail_errno("core dump filter");
-    CKPT_CHECK(write_all(fd.get(), view(fmt::format("{:#x}\n", *p.core_dump_filter))));
+    std::string mask = fmt::format("{:#x}\n", *p.core_dump_filter);
+    CKPT_CHECK(write_file_text(proc::path(process, "coredump_filter"), mask));
   }
   if (!needs_remote_calls(p)) return {};
   CKPT_TRY(RemoteCalls calls, RemoteCalls::in(process, process));

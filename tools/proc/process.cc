@@ -1,65 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/proc/process.h"
 
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
-#include <sstream>
 #include <utility>
 
-#include "common/base/file_text.h"
 #include "common/base/printable.h"
+#include "common/proc/file.h"
+#include "common/proc/limits.h"
+#include "common/proc/stat.h"
 #include "common/proc/status.h"
 
 namespace ckpt::tools {
 namespace {
 
-std::string slurp(const std::string &path) { return file_text(path).value_or(""); }
-
-std::string link_target(const std::string &path) {
-  char buf[PATH_MAX];
-  ssize_t n = ::readlink(path.c_str(), buf, sizeof buf);
-  return n < 0 ? std::string() : std::string(buf, static_cast<size_t>(n));
-}
-
-std::vector<std::string> split_at_zero(const std::string &s) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at < s.size();) {
-    size_t end = std::min(s.find('\0', at), s.size());
-    parts.push_back(s.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
-// The command in /proc/PID/stat may contain blanks and brackets, so the fields follow the last ')'.
-bool parse_stat(const std::string &stat, Process &p) {
-  size_t open = stat.find('('), close = stat.rfind(')');
-  if (open == std::string::npos || close == std::string::npos) return false;
-  p.command = stat.substr(open + 1, close - open - 1);
-  std::istringstream in(stat.substr(close + 1));
-  in >> p.state >> p.parent >> p.group >> p.session >> p.terminal;
-  if (in.fail()) return false;
-  // proc_pid_stat(5): tpgid, flags, and 12 more before the start time.
-  constexpr u64 kExiting = 4;  // PF_EXITING (include/linux/sched.h)
-  constexpr int kSkipped = 12;
-  std::string skipped;
-  u64 flags = 0;
-  in >> skipped >> flags;
-  p.ending = flags & kExiting;
-  for (int i = 0; i < kSkipped; i++) in >> skipped;
-  in >> p.start_ticks;
-  return true;
-}
-
 Result<Process> read_stat(pid_t pid) {
+  Result<proc::Stat> s = proc::read_stat(pid);
+  if (!s) return fail("there is no process {}", pid);
   Process p;
   p.pid = pid;
-  if (!parse_stat(slurp(fmt::format("/proc/{}/stat", pid)), p))
-    return fail("there is no process {}", pid);
+  p.parent = s->parent;
+  p.group = s->group;
+  p.session = s->session;
+  p.terminal = s->terminal;
+  p.state = s->state;
+  p.ending = s->ending;
+  p.command = std::move(s->command);
+  p.start_ticks = s->start_ticks;
   return p;
 }
 
@@ -103,15 +72,7 @@ Result<Process> read_process(pid_t pid) {
   return p;
 }
 
-u64 status_field(pid_t pid, std::string_view name) {
-  std::istringstream in(slurp(fmt::format("/proc/{}/status", pid)));
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ':')
-      return std::strtoull(line.c_str() + name.size() + 1, nullptr, 10);
-  return 0;
-}
-
-std::string executable_of(pid_t pid) { return link_target(fmt::format("/proc/{}/exe", pid)); }
+std::string executable_of(pid_t pid) { return proc::link(pid, "exe"); }
 
 std::string executable_name(pid_t pid) {
   std::string path = executable_of(pid);
@@ -120,26 +81,20 @@ std::string executable_name(pid_t pid) {
   return path.substr(path.rfind('/') + 1);
 }
 
-std::vector<std::string> arguments_of(pid_t pid) {
-  return split_at_zero(slurp(fmt::format("/proc/{}/cmdline", pid)));
-}
+std::vector<std::string> arguments_of(pid_t pid) { return proc::parts(pid, "cmdline"); }
 
-std::string working_folder_of(pid_t pid) { return link_target(fmt::format("/proc/{}/cwd", pid)); }
+std::string working_folder_of(pid_t pid) { return proc::link(pid, "cwd"); }
 
 std::string environment_of(pid_t pid, std::string_view name) {
-  for (const std::string &entry : split_at_zero(slurp(fmt::format("/proc/{}/environ", pid))))
+  for (const std::string &entry : proc::parts(pid, "environ"))
     if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
       return entry.substr(name.size() + 1);
   return {};
 }
 
 u64 file_size_limit_of(pid_t pid) {
-  constexpr std::string_view kName = "Max file size";
-  std::istringstream in(slurp(fmt::format("/proc/{}/limits", pid)));
-  for (std::string line; std::getline(in, line);)
-    if (u64 limit = 0; line.starts_with(kName))
-      return std::istringstream(line.substr(kName.size())) >> limit ? limit : ~u64{0};
-  return ~u64{0};
+  Result<proc::Limits> limits = proc::limits_of(pid);
+  return limits ? (*limits)[RLIMIT_FSIZE].rlim_cur : RLIM_INFINITY;
 }
 
 double seconds_since_start(const Process &p) {
@@ -159,25 +114,22 @@ u64 namespace_of(pid_t pid, const char *name) { return proc::namespace_inode(pid
 std::vector<pid_t> threads_of(pid_t pid) { return proc::threads_of(pid); }
 
 bool all_threads_have_ended(pid_t pid) {
-  std::vector<pid_t> threads = threads_of(pid);
-  return std::ranges::all_of(threads, [pid](pid_t tid) {
-    Process t;
-    return !parse_stat(slurp(fmt::format("/proc/{}/task/{}/stat", pid, tid)), t) ||
-           t.state == 'Z' || t.state == 'X';
+  return std::ranges::all_of(threads_of(pid), [pid](pid_t tid) {
+    Result<proc::Stat> t = proc::read_stat(pid, tid);
+    return !t || t->has_ended();
   });
 }
 
 bool only_main_thread_has_ended(const Process &p) {
   if (p.state != 'Z') return false;
-  std::vector<pid_t> threads = threads_of(p.pid);
-  return std::ranges::any_of(threads, [&p](pid_t tid) {
-    Process t;
-    return parse_stat(slurp(fmt::format("/proc/{}/task/{}/stat", p.pid, tid)), t) && !t.ending;
+  return std::ranges::any_of(threads_of(p.pid), [&p](pid_t tid) {
+    Result<proc::Stat> t = proc::read_stat(p.pid, tid);
+    return t && !t->ending;
   });
 }
 
 std::string thread_name(pid_t pid, pid_t tid) {
-  std::string name = slurp(fmt::format("/proc/{}/task/{}/comm", pid, tid));
+  std::string name = proc::text(pid, tid, "comm");
   return name.substr(0, name.find('\n'));
 }
 

@@ -59,8 +59,6 @@ std::string environment_of(pid_t pid, std::string_view name);
 u64 file_size_limit_of(pid_t pid);
 // The inode of a namespace ("mnt", "user"): equal for processes in the same one. 0: unknown.
 u64 namespace_of(pid_t pid, const char *name);
-// A number in /proc/PID/status, such as "VmLck"; 0 if it is absent. Also of a thread.
-u64 status_field(pid_t pid, std::string_view name);
 // The thread IDs in our PID namespace.
 std::vector<pid_t> threads_of(pid_t pid);
 std::string thread_name(pid_t pid, pid_t tid);

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "common/ipc/unix_socket.h"
+#include "common/proc/file.h"
 #include "tools/proc/process.h"
 
 namespace ckpt::tools {
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxFileBytes = 64u << 10;
 
-std::string root_link(pid_t pid) { return fmt::format("/proc/{}/root", pid); }
+std::string root_link(pid_t pid) { return proc::path(pid, "root"); }
 
 struct SocketName {
   std::string path;
@@ -31,7 +32,8 @@ Result<SocketName> name_here(pid_t pid, const std::string &socket) {
   if (shares_files(pid)) return SocketName{socket, {}};
   fs::path path(socket);
   CKPT_TRY(UniqueFd folder, open_folder_of(pid, path.parent_path().string()));
-  std::string here = fmt::format("/proc/self/fd/{}/{}", folder.get(), path.filename().string());
+  std::string here =
+      fmt::format("{}/{}", proc::fd_path(proc::kSelf, folder.get()), path.filename().string());
   return SocketName{std::move(here), std::move(folder)};
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "common/base/file_text.h"
+#include "common/proc/file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -60,7 +60,7 @@ std::set<std::string> processor_features_in(std::string_view cpuinfo) {
 }
 
 std::set<std::string> processor_features() {
-  return processor_features_in(file_text("/proc/cpuinfo").value_or(""));
+  return processor_features_in(proc::text_of_machine("cpuinfo"));
 }
 
 }  // namespace ckpt::tools

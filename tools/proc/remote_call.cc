@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "common/proc/file.h"
+#include "common/proc/status.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/process.h"
 
@@ -34,9 +36,9 @@ u64 find_syscall(pid_t process, int memory) {
 
 Result<RemoteCalls> RemoteCalls::in(pid_t process, pid_t thread) {
   RemoteCalls calls;
-  if (status_field(thread, "Seccomp") != 0) return fail("it has a seccomp filter");
-  calls.memory_.reset(::open(fmt::format("/proc/{}/mem", process).c_str(), O_RDWR | O_CLOEXEC));
-  if (!calls.memory_) return fail_errno("cannot open its memory");
+  if (Result<proc::Status> s = proc::read_status(thread); s && s->seccomp != 0)
+    return fail("it has a seccomp filter");
+  CKPT_TRY(calls.memory_, proc::open(process, "mem", O_RDWR));
   calls.instruction_ = find_syscall(process, calls.memory_.get());
   if (calls.instruction_ == 0) return fail("it has no vDSO");
   calls.thread_ = std::make_unique<SeizedThread>(thread);

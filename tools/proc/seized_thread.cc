@@ -9,11 +9,12 @@
 #include <optional>
 #include <thread>
 
+#include "common/base/clock.h"
+
 namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 constexpr auto kStopTimeout = 1s;
 
@@ -28,7 +29,7 @@ std::optional<int> status_of_stop(pid_t thread) {
 // keeper does, and take the status first; the thread is stopped all the same.
 std::optional<int> wait_for_stop(pid_t thread) {
   int status;
-  for (auto end = steady_clock::now() + kStopTimeout; steady_clock::now() < end;) {
+  for (auto end = Clock::now() + kStopTimeout; Clock::now() < end;) {
     pid_t stopped = ::waitpid(thread, &status, __WALL | WNOHANG);
     if (stopped == thread && WIFSTOPPED(status)) return status;
     if (stopped != 0) return {};

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
-#include "common/base/file_text.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
@@ -17,17 +17,18 @@ constexpr unsigned kListening = 0x10000;  // __SO_ACCEPTCON, in the column "Flag
 using UnixSockets = std::map<u64, std::string>;
 
 void add_sockets(pid_t pid, UnixSockets &found) {
-  std::istringstream in(file_text(fmt::format("/proc/{}/net/unix", pid)).value_or(""));
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line)) {
-    std::istringstream fields(line);
-    std::string number, references, protocol, type, state, path;
+  // "0000000000000000: 00000002 00000000 00010000 0001 01 12345 /run/name", below a heading.
+  enum { kFlags = 3, kInode = 6, kPath = 7 };
+  std::string table = proc::text(pid, "net/unix");
+  for (std::string_view line : lines_of(table)) {
+    std::vector<std::string_view> fields = words_of(line);
     unsigned flags = 0;
     u64 inode = 0;
-    fields >> number >> references >> protocol >> std::hex >> flags >> type >> state >> std::dec >>
-        inode >> path;
-    found[inode] = (flags & kListening) && path.starts_with('/') ? path : std::string();
+    if (fields.size() <= kInode || !parse_number(fields[kFlags], flags, 16) ||
+        !parse_number(fields[kInode], inode))
+      continue;
+    bool listens = (flags & kListening) && fields.size() > kPath && fields[kPath].starts_with('/');
+    found[inode] = listens ? fields[kPath] : "";
   }
 }
 

@@ -3,12 +3,10 @@
 
 #include <signal.h>
 
-#include <cstdlib>
-#include <sstream>
-
 #include <fmt/format.h>
 
-#include "common/base/file_text.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -54,24 +52,23 @@ std::string unrestorable_clock(const PosixTimer &t, size_t threads,
 }
 
 // "ID: 0", "signal: 27/00007ffd2f8e", "notify: signal/tid.1234", "ClockID: -14", for each timer.
-std::vector<PosixTimer> posix_timers_in(const std::string &text) {
+std::vector<PosixTimer> posix_timers_in(std::string_view text) {
   std::vector<PosixTimer> timers;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
+  for (std::string_view line : lines_of(text)) {
     if (line.starts_with("ID: ")) timers.emplace_back();
     if (timers.empty()) continue;
     PosixTimer &t = timers.back();
-    if (line.starts_with("signal: ")) t.signal = std::atoi(line.c_str() + 8);
+    if (line.starts_with("signal: ")) t.signal = leading_number(line.substr(8), 0);
     if (line.starts_with("notify: none")) t.notify |= SIGEV_NONE;
-    if (line.starts_with("notify: ") && line.find("/tid.") != std::string::npos)
+    if (line.starts_with("notify: ") && line.find("/tid.") != line.npos)
       t.notify |= SIGEV_THREAD_ID;
-    if (line.starts_with("ClockID: ")) t.clock = std::atoi(line.c_str() + 9);
+    if (line.starts_with("ClockID: ")) t.clock = leading_number(line.substr(9), 0);
   }
   return timers;
 }
 
 std::vector<PosixTimer> posix_timers_of(pid_t pid) {
-  return posix_timers_in(file_text(fmt::format("/proc/{}/timers", pid)).value_or(""));
+  return posix_timers_in(proc::text(pid, "timers"));
 }
 
 }  // namespace ckpt::tools

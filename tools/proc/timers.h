@@ -42,7 +42,7 @@ std::string unrestorable_clock(const PosixTimer &t, size_t threads,
                                const std::function<bool(pid_t)> &is_inside);
 
 // From /proc/PID/timers (proc_pid_timers(5)).
-std::vector<PosixTimer> posix_timers_in(const std::string &text);
+std::vector<PosixTimer> posix_timers_in(std::string_view text);
 std::vector<PosixTimer> posix_timers_of(pid_t pid);
 
 }  // namespace ckpt::tools

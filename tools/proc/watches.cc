@@ -4,22 +4,16 @@
 #include <sys/ioctl.h>
 
 #include <map>
-#include <sstream>
 #include <string>
 
-#include <fmt/format.h>
-
-#include "common/base/file_text.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
 namespace {
 
-std::istringstream fdinfo(pid_t pid, int fd) {
-  return std::istringstream(file_text(fmt::format("/proc/{}/fdinfo/{}", pid, fd)).value_or(""));
-}
-
-u64 hexadecimal(const std::string &text) { return std::strtoull(text.c_str(), nullptr, 16); }
+u64 hexadecimal(std::string_view text) { return leading_number(text, u64{0}, 16); }
 
 }  // namespace
 
@@ -27,13 +21,13 @@ u64 hexadecimal(const std::string &text) { return std::strtoull(text.c_str(), nu
 std::vector<EpollTarget> epoll_targets(pid_t pid, int epoll) {
   std::vector<EpollTarget> targets;
   std::map<int, u32> seen;
-  std::istringstream in = fdinfo(pid, epoll);
-  for (std::string line; std::getline(in, line);) {
+  std::string info = proc::fdinfo(pid, epoll);
+  for (std::string_view line : lines_of(info)) {
     if (!line.starts_with("tfd:")) continue;
-    int fd = std::atoi(line.c_str() + 4);
+    int fd = leading_number(line.substr(4), 0);
     size_t inode = line.find("ino:");
     targets.push_back(
-        {fd, inode == std::string::npos ? 0 : hexadecimal(line.substr(inode + 4)), seen[fd]++});
+        {fd, inode == line.npos ? 0 : hexadecimal(line.substr(inode + 4)), seen[fd]++});
   }
   return targets;
 }
@@ -41,9 +35,9 @@ std::vector<EpollTarget> epoll_targets(pid_t pid, int epoll) {
 // "inotify wd:3 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 fhandle-bytes:8 …"
 std::vector<u64> inotify_targets(pid_t pid, int inotify) {
   std::vector<u64> inodes;
-  std::istringstream in = fdinfo(pid, inotify);
-  for (std::string line; std::getline(in, line);)
-    if (size_t at = line.find(" ino:"); line.starts_with("inotify ") && at != std::string::npos)
+  std::string info = proc::fdinfo(pid, inotify);
+  for (std::string_view line : lines_of(info))
+    if (size_t at = line.find(" ino:"); line.starts_with("inotify ") && at != line.npos)
       inodes.push_back(hexadecimal(line.substr(at + 5)));
   return inodes;
 }

@@ -9,6 +9,7 @@
 
 #include "common/base/log.h"
 #include "common/base/new_file.h"
+#include "common/proc/file.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/file_writers.h"
@@ -45,7 +46,7 @@ Result<> refuse_other_writers(const std::vector<Cut> &cuts, const GrownFiles &gr
 // What --truncate-file cuts may be of value as it is now. By a description of its own, because the
 // program's has the position at which the program goes on.
 Result<> keep_copy(const Cut &c) {
-  UniqueFd in(::open(fmt::format("/proc/self/fd/{}", c.file.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd in(::open(proc::fd_path(proc::kSelf, c.file.get()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!in) return fail_errno("cannot read {} to keep a copy of it", c.path);
   Result<std::string> copy = copy_to_unique_file(in.get(), c.path + ".ckpt-", ".before-cut");
   if (!copy)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "storage/format/uuid.h"
@@ -19,7 +20,6 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
-using Clock = Channel::Clock;
 
 constexpr auto kLookInterval = 100ms;
 constexpr auto kPatience = 5s;  // until the user is told which members are missing

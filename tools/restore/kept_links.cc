@@ -9,11 +9,12 @@
 
 #include <fmt/format.h>
 
+#include "common/base/clock.h"
+
 namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 constexpr auto kWait = 20s;
 
@@ -29,10 +30,10 @@ bool same_file(const std::string &a, const std::string &b) {
 }
 
 Result<> make_link(const ImageManifest::Link &l) {
-  for (auto end = steady_clock::now() + kWait; ::link(l.kept.c_str(), l.path.c_str()) < 0;) {
+  for (auto end = Clock::now() + kWait; ::link(l.kept.c_str(), l.path.c_str()) < 0;) {
     if (errno == ENOENT || same_file(l.kept, l.path)) return {};
     if (errno != EEXIST) return fail_errno("cannot give {} the name {}", l.kept, l.path);
-    if (steady_clock::now() > end)
+    if (Clock::now() > end)
       return fail_with_hint(fmt::format("CRIU needs the name {}, which another file has", l.path),
                             "another checkpoint or restore may be using it: run ckpt-restore again "
                             "later. If a killed one has left it behind, remove it");

@@ -16,6 +16,7 @@
 #include "common/base/as_user.h"
 #include "common/base/io.h"
 #include "common/base/reversed.h"
+#include "common/base/units.h"
 #include "tools/proc/file_writers.h"
 
 namespace ckpt::tools {
@@ -101,9 +102,9 @@ void check_room(const std::vector<StoredFile> &files, Reasons &reasons) {
     if (::statvfs(folder.c_str(), &fs) != 0) continue;
     if (bytes > static_cast<i64>(fs.f_bavail * fs.f_frsize))
       reasons.push_back(fmt::format(
-          "the program's shared memory needs {} MiB more in {}, where {} MiB are free: make room "
+          "the program's shared memory needs {} more in {}, where {} are free: make room "
           "there, or enlarge it (mount -o remount,size=)",
-          (bytes >> 20) + 1, folder, fs.f_bavail * fs.f_frsize >> 20));
+          mebibytes_needed(static_cast<u64>(bytes)), folder, mebibytes(fs.f_bavail * fs.f_frsize)));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/unique_fd.h"
 #include "tools/net/closed_connections.h"
 
@@ -18,7 +19,6 @@ namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 constexpr auto kSocketPatience = 3s;  // for all sockets together
 constexpr auto kSocketPoll = 50ms;
@@ -77,12 +77,12 @@ bool has_address(const ImageManifest::Socket &s) {
 
 // Returns errno. The copy of a restore that was killed a moment ago ends by itself; until then it
 // has the port.
-int try_out_until(const ImageManifest::Socket &s, steady_clock::time_point end) {
+int try_out_until(const ImageManifest::Socket &s, Clock::time_point end) {
   for (;;) {
     int error = try_out(s);
     if (error && end_closed_connections(s.local, s.remote)) error = try_out(s);
     bool taken = error == EADDRINUSE || (error == EADDRNOTAVAIL && has_address(s));
-    if (!taken || steady_clock::now() > end) return error;
+    if (!taken || Clock::now() > end) return error;
     std::this_thread::sleep_for(kSocketPoll);
   }
 }
@@ -109,7 +109,7 @@ std::string refused(const ImageManifest::Socket &s, int error) {
 }  // namespace
 
 void check_sockets(const ImageManifest &m, Reasons &reasons) {
-  auto end = steady_clock::now() + kSocketPatience;
+  auto end = Clock::now() + kSocketPatience;
   for (const ImageManifest::Socket &s : m.sockets)
     if (int error = try_out_until(s, end)) reasons.push_back(refused(s, error));
   std::sort(reasons.begin(), reasons.end());

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/base/available_memory.h"
+#include "common/base/clock.h"
 #include "common/base/shortage.h"
 #include "tools/agent_link/load_contents.h"
 #include "tools/proc/process.h"
@@ -18,15 +19,10 @@ namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 constexpr auto kConnectTimeout = 60s;
 // Of the free memory, this part stays free of contents.
 constexpr u64 kKeptShare = 10;
-
-double seconds_since(steady_clock::time_point begun) {
-  return std::chrono::duration<double>(steady_clock::now() - begun).count();
-}
 
 // What CRIU is going to take is not free for contents.
 u64 bytes_to_keep_free(const RestorePlan &plan) {
@@ -131,7 +127,7 @@ Result<> RestoredAgents::failed(u32 number, Error why) {
 void RestoredAgents::continue_without_devices() { agents_.clear(); }
 
 Result<> RestoredAgents::bring_back_one(u32 number, Agent &agent) {
-  steady_clock::time_point begun = steady_clock::now();
+  Clock::time_point begun = Clock::now();
   CKPT_CHECK(
       send_outcome(pipes_[number].write_end.get(), protocol::Outcome::Restored, number, session_));
   CKPT_TRY(UniqueFd fd, wait_for_connection(number));
@@ -143,11 +139,11 @@ Result<> RestoredAgents::bring_back_one(u32 number, Agent &agent) {
   if (auto maps = plan_.maps.find(number); maps != plan_.maps.end())
     for (auto &[api, map] : maps->second) CKPT_CHECK(agent.client->use_devices(api, map));
   agent.times.connect = seconds_since(begun);
-  begun = steady_clock::now();
+  begun = Clock::now();
   CKPT_CHECK(agent.client->attach(session_));
   agent.times.attach = seconds_since(begun);
   agent.compile_seconds = agent.client->compile_seconds();
-  begun = steady_clock::now();
+  begun = Clock::now();
   CKPT_CHECK(load_agent(*agent.client, *agent.staging, *ahead_[number]));
   agent.times.load = seconds_since(begun);
   return {};
@@ -161,7 +157,7 @@ bool RestoredAgents::process_lives(pid_t ns_pid) const {
 
 // An agent fails a moment before its process is seen to end, so this waits a moment.
 bool RestoredAgents::process_ended(pid_t ns_pid) {
-  for (auto end = steady_clock::now() + 2s; steady_clock::now() < end;) {
+  for (auto end = Clock::now() + 2s; Clock::now() < end;) {
     if (!process_lives(ns_pid)) return true;
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, 20ms, [this] { return ended_; })) return true;
@@ -171,8 +167,8 @@ bool RestoredAgents::process_ended(pid_t ns_pid) {
 
 Result<UniqueFd> RestoredAgents::wait_for_connection(u32 number) {
   std::unique_lock lock(mutex_);
-  auto deadline = steady_clock::now() + kConnectTimeout;
-  while (!ended_ && !connections_.contains(number) && steady_clock::now() <= deadline) {
+  auto deadline = Clock::now() + kConnectTimeout;
+  while (!ended_ && !connections_.contains(number) && Clock::now() <= deadline) {
     changed_.wait_for(lock, 200ms);
     if (ended_ || connections_.contains(number)) continue;
     lock.unlock();

@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/base/new_file.h"
+#include "common/proc/file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 // CRIU opens a descriptor that it inherits again, with the rights of the program's user. A pipe or
 // terminal that another user has made (setpriv, su, a service) does not let it.
 bool can_reopen(int fd, int mode) {
-  return ::faccessat(AT_FDCWD, fmt::format("/proc/self/fd/{}", fd).c_str(), mode, AT_EACCESS) == 0;
+  return ::faccessat(AT_FDCWD, proc::fd_path(proc::kSelf, fd).c_str(), mode, AT_EACCESS) == 0;
 }
 
 // Such a pipe that CRIU can give to the program.

@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "common/base/clock.h"
 #include "common/base/fields.h"
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
@@ -25,7 +26,6 @@ namespace ckpt::tools {
 namespace {
 
 using protocol::Type;
-using std::chrono::steady_clock;
 
 // One agent of the suspended program. A tool that was killed in the middle of a suspend or a resume
 // leaves some agents running.
@@ -267,7 +267,7 @@ Result<> give_devices_or_go_back(const Target &target, std::vector<SuspendedAgen
 Result<ResumeReport> resume(const ResumeOptions &o) {
   Phases phases;
   phases.begin("resolve");
-  steady_clock::time_point begin = steady_clock::now();
+  Clock::time_point begin = Clock::now();
   CKPT_TRY(Target target, resolve_target(o.pid));
   CKPT_CHECK(check_container(target, o));
   CKPT_TRY(std::vector<SuspendedAgent> all, suspended_agents(target));
@@ -284,7 +284,7 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
     CKPT_TRY(all, suspended_agents(target));
   }
   phases.begin("check");
-  steady_clock::time_point suspended = steady_clock::now();
+  Clock::time_point suspended = Clock::now();
   Result<> fits = check_choice(target, all, o, choice);
   if (!fits && runs) {
     all.clear();
@@ -295,11 +295,8 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   report.processes = all.size();
   CKPT_CHECK(give_devices_or_go_back(target, all, choice, o, runs));
   phases.begin("end");
-  auto since = [](steady_clock::time_point t) {
-    return std::chrono::duration<double>(steady_clock::now() - t).count();
-  };
-  report.seconds = since(begin);
-  if (report.pause) *report.pause += since(suspended);
+  report.seconds = seconds_since(begin);
+  if (report.pause) *report.pause += seconds_since(suspended);
   return report;
 }
 

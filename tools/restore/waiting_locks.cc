@@ -5,11 +5,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <sstream>
 
-#include "common/base/file_text.h"
 #include "common/base/log.h"
+#include "common/base/words.h"
+#include "common/proc/file.h"
 #include "common/proc/status.h"
 
 namespace ckpt::tools {
@@ -29,24 +28,21 @@ std::string name_of_file(const ImageManifest &m, u64 inode) {
 // "1: FLOCK  ADVISORY  WRITE 12 08:01:34 0 EOF" holds; "1: -> FLOCK ADVISORY WRITE …" waits for it.
 std::vector<LockWait> waits_in(std::string_view proc_locks) {
   std::vector<LockWait> all;
-  std::istringstream lines{std::string(proc_locks)};
-  std::string holder_number;
+  std::string_view holder_number;
   pid_t holder = 0;
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream in(line);
-    std::string number, arrow, kind, mode, access, file;
-    in >> number >> arrow;
-    bool waits = arrow == "->";
-    if (waits) in >> kind;
+  for (std::string_view line : lines_of(proc_locks)) {
+    enum { kNumber = 0, kArrow = 1, kPid = 4, kFile = 5 };
+    std::vector<std::string_view> words = words_of(line);
+    bool waits = words.size() > kArrow && words[kArrow] == "->";
+    if (waits) words.erase(words.begin() + kArrow);
     pid_t pid = 0;
-    if (!(in >> mode >> access >> pid >> file)) continue;
+    if (words.size() <= kFile || !parse_number(words[kPid], pid)) continue;
     if (!waits) {
-      holder_number = number;
+      holder_number = words[kNumber];
       holder = pid;
-    } else if (number == holder_number) {
-      size_t colon = file.rfind(':');
-      u64 inode = colon == file.npos ? 0 : std::strtoull(file.c_str() + colon + 1, nullptr, 10);
-      all.push_back({pid, holder, inode});
+    } else if (words[kNumber] == holder_number) {
+      std::string_view file = words[kFile];
+      all.push_back({pid, holder, leading_number(file.substr(file.rfind(':') + 1), u64{0})});
     }
   }
   return all;
@@ -57,7 +53,7 @@ void wait_and_name_locks(int events, pid_t stem, const ImageManifest &m) {
   for (pollfd p{events, POLLIN, 0}; ::poll(&p, 1, kPatienceMs) == 0;) {
     if (said) continue;
     std::vector<pid_t> ours = proc::tree_of(stem);
-    for (const LockWait &w : waits_in(file_text("/proc/locks").value_or("")))
+    for (const LockWait &w : waits_in(proc::text_of_machine("locks")))
       if (!said && std::ranges::find(ours, w.waits) != ours.end()) {
         log::warn("the restore waits for the program's lock on the file {}, which process {} holds",
                   name_of_file(m, w.inode), w.holds);

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
+
 namespace ckpt::tools {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // For one that was cancelled because its user's time was over.
 constexpr std::chrono::seconds kUndoTime{30};

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "common/base/clock.h"
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "tools/job/ends.h"
@@ -67,7 +68,7 @@ void JobMember::program_ended(int status) {
 
 // A coordinator that is not served now tries again.
 void JobMember::accept() {
-  for (Opening &opening : entrance_->turn(std::chrono::steady_clock::now())) {
+  for (Opening &opening : entrance_->turn(Clock::now())) {
     if (serving_ || !keeper_->accepts_dumps()) continue;
     Result<> started = start_dump(std::move(opening));
     if (!started) log::warn("cannot start ckpt-dump: {}", started.error().what);

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "tools/session/end_mark.h"
 #include "tools/session/leftovers.h"
@@ -150,7 +151,7 @@ Keeper::Outcome Keeper::run() {
 void Keeper::reap_dumped_processes() {
   using namespace std::chrono_literals;
   proxies_.kill_all();
-  for (auto end = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < end;) {
+  for (auto end = Clock::now() + 10s; Clock::now() < end;) {
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
     std::erase_if(dumped_processes_, [](pid_t pid) { return !read_process(pid); });

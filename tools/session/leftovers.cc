@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "common/proc/file.h"
 #include "tools/session/leftover_mounts.h"
 #include "tools/session/session_folder.h"
 
@@ -31,7 +32,7 @@ bool is_ours(const std::string &path, struct stat &st) {
 // As the mounts have it.
 std::string path_of(int folder) {
   std::error_code ec;
-  return fs::read_symlink(fmt::format("/proc/self/fd/{}", folder), ec);
+  return fs::read_symlink(proc::fd_path(proc::kSelf, folder), ec);
 }
 
 // The lock goes last, so that whatever happens meanwhile the next remover finds it.
@@ -39,7 +40,7 @@ void remove_files(int folder) {
   std::vector<std::string> names;
   std::error_code ec;
   for (const fs::directory_entry &e :
-       fs::directory_iterator(fmt::format("/proc/self/fd/{}", folder), ec))
+       fs::directory_iterator(proc::fd_path(proc::kSelf, folder), ec))
     if (e.path().filename() != kLockFile) names.push_back(e.path().filename());
   unmount_cgroup_yards(path_of(folder));
   for (const std::string &name : names)

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "agent/protocol.h"
+#include "common/base/clock.h"
 #include "common/base/named_user.h"
 #include "tools/agent_link/agent_client.h"
 #include "tools/proc/process.h"
@@ -25,11 +26,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-using std::chrono::steady_clock;
-
-constexpr steady_clock::duration kPatience = 500ms;  // with one agent
+constexpr Clock::duration kPatience = 500ms;  // with one agent
 // With all of them. Any number of processes may have an agent that does not answer.
-constexpr steady_clock::duration kPatienceWithAll = 2s;
+constexpr Clock::duration kPatienceWithAll = 2s;
 
 std::string keeper_socket(pid_t pid) {
   std::string name = executable_name(pid);
@@ -75,12 +74,12 @@ Result<> ask_agent(pid_t pid, const std::string &socket, RunningProgram &p) {
 }
 
 // Until one does not answer. Takes the time that this costs from `patience`.
-void ask_agents(pid_t pid, RunningProgram &p, steady_clock::duration &patience) {
+void ask_agents(pid_t pid, RunningProgram &p, Clock::duration &patience) {
   for (const std::string &socket :
        listening_sockets(pid, std::string(protocol::kAgentSocketPrefix))) {
-    steady_clock::time_point begin = steady_clock::now();
+    Clock::time_point begin = Clock::now();
     if (patience > 0s && ask_agent(pid, socket, p)) continue;
-    patience -= steady_clock::now() - begin;
+    patience -= Clock::now() - begin;
     return;
   }
 }
@@ -91,7 +90,7 @@ void read_last_image(const std::string &folder, RunningProgram &p) {
 }
 
 void read_program(const ProcessTable &table, const std::string &socket, RunningProgram &p,
-                  steady_clock::duration &patience) {
+                  Clock::duration &patience) {
   std::string folder = std::filesystem::path(socket).parent_path();
   std::string file = fmt::format("{}/{}", folder, kProgramFile);
   if (!has_file(p.keeper, folder, kProgramFile)) renew_session_files(p.keeper, socket);
@@ -117,7 +116,7 @@ void read_program(const ProcessTable &table, const std::string &socket, RunningP
 
 std::vector<RunningProgram> running_programs(std::optional<uid_t> of_user) {
   std::vector<RunningProgram> all;
-  steady_clock::duration patience = kPatienceWithAll;
+  Clock::duration patience = kPatienceWithAll;
   ProcessTable table = ProcessTable::read();
   for (const Process &named : table.names()) {
     std::string socket = keeper_socket(named.pid);

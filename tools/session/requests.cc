@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/clock.h"
 #include "common/base/json_fields.h"
 #include "common/base/json_text.h"
 #include "common/base/log.h"
@@ -49,7 +50,7 @@ constexpr size_t kMaxReportBytes = 16u << 20;
 void report_failure(pid_t program, const Error &error) {
   Writer w;
   w.str(error.what).str(error.hint);
-  for (auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
+  for (auto end = Clock::now() + 20s; Clock::now() < end;) {
     for (const std::string &path :
          listening_sockets(program, std::string(protocol::kAgentSocketPrefix)))
       if (Result<UniqueFd> fd = connect_unix_of(program, path);
@@ -86,7 +87,7 @@ Keeper::Client::Client(UniqueFd fd, Listener::Id newcomer, pid_t peer)
     : fd(std::move(fd)), newcomer(newcomer), peer(peer), requests(kMaxRequestBytes) {}
 
 void Keeper::turn_listener() {
-  Listener::Turn turn = listener_->turn(std::chrono::steady_clock::now());
+  Listener::Turn turn = listener_->turn(Clock::now());
   for (const Listener::Expelled &e : turn.expelled)
     std::erase_if(clients_, [&](const Client &c) { return e.handed_out && c.newcomer == e.id; });
   for (Listener::Connection &c : turn.spoke) accept(std::move(c));

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "agent/protocol.h"
+#include "common/proc/file.h"
 #include "tools/proc/process.h"
 #include "tools/session/leftover_mounts.h"
 #include "tools/session/leftovers.h"
@@ -44,8 +45,8 @@ std::string session_folder_of(pid_t program, pid_t keeper, const std::string &se
   struct stat its {
   }, keepers{};
   bool same = named.starts_with('/') &&
-              ::stat(fmt::format("/proc/{}/root{}", program, named).c_str(), &its) == 0 &&
-              ::stat(fmt::format("/proc/{}/root{}", keeper, kept).c_str(), &keepers) == 0 &&
+              ::stat(proc::path(program, "root" + named).c_str(), &its) == 0 &&
+              ::stat(proc::path(keeper, "root" + kept).c_str(), &keepers) == 0 &&
               its.st_ino == keepers.st_ino && its.st_dev == keepers.st_dev;
   return same ? named : kept;
 }

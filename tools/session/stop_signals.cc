@@ -8,13 +8,13 @@
 #include <chrono>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "tools/proc/seized_thread.h"
 
 namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 constexpr auto kStopTimeout = 1s;
 constexpr u64 kChildSignal = u64{1} << (SIGCHLD - 1);  // in a mask of signals
@@ -23,9 +23,9 @@ bool runs(const Process &p) { return p.state == 'R' || p.state == 'S'; }
 
 // CRIU does not wait for its SIGSTOP to take effect, and a later stop is signalled later.
 void wait_until_stopped(const std::vector<Process> &tree) {
-  auto end = steady_clock::now() + kStopTimeout;
+  auto end = Clock::now() + kStopTimeout;
   for (const Process &p : tree)
-    for (Result<Process> now = read_process(p.pid); now && runs(*now) && steady_clock::now() < end;
+    for (Result<Process> now = read_process(p.pid); now && runs(*now) && Clock::now() < end;
          now = read_process(p.pid))
       std::this_thread::sleep_for(1ms);
 }

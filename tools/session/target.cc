@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "agent/protocol.h"
+#include "common/base/clock.h"
 #include "common/ipc/unix_socket.h"
 #include "common/proc/status.h"
 #include "helper/protocol.h"
@@ -23,8 +24,6 @@
 
 namespace ckpt::tools {
 namespace {
-
-using std::chrono::steady_clock;
 
 // Limits for a restore that is still loading devices, and for a dump that is under way.
 constexpr std::chrono::seconds kRestoreTimeout{60};
@@ -144,7 +143,7 @@ Failure without_keeper(const Process &p) {
 Result<> wait_for_keeper(pid_t pid, Target &t, const Check &check_cancelled) {
   if (!read_process(pid)) return fail("there is no process {}", pid);
   std::set<pid_t> asked;
-  for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
+  for (auto end = Clock::now() + kRestoreTimeout; Clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
     const Process *p = table.find(pid);
     if (!p || has_ended(*p)) return fail("process {} has ended", pid);
@@ -182,7 +181,7 @@ void renew_missing_files(const Target &t) {
 Result<pid_t> program_of(const Target &t, const Check &check_cancelled) {
   // The keeper writes the PID shortly after the program has started, and after a restore only once
   // the program has its devices.
-  for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
+  for (auto end = Clock::now() + kRestoreTimeout; Clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
     for (pid_t number : pids_in(session_file(t, kProgramFile)))
       if (const Process *root = program_of_keeper(table, t.keeper, number)) return root->pid;
@@ -249,7 +248,7 @@ pid_t find_agents(Target &t) {
 // one (as with --leave-running). Its process must not be treated as one without an agent, so wait.
 Result<> find_members(Target &t, const Check &check_cancelled) {
   pid_t busy = 0;
-  for (auto end = steady_clock::now() + kOtherDumpTimeout; steady_clock::now() < end;) {
+  for (auto end = Clock::now() + kOtherDumpTimeout; Clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
     find_processes(table, t);
     if (!table.find(t.keeper) || t.processes.empty() || has_ended(t.processes.front()))

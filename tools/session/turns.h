@@ -20,11 +20,13 @@
 #include <optional>
 #include <vector>
 
+#include "common/base/clock.h"
+
 namespace ckpt::tools {
 
 class Turns {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Clock::time_point;
   struct Limits {
     size_t slots = 4;
     std::chrono::seconds long_work{20};

@@ -34,8 +34,6 @@ bool of_opencl(const json &j) {
   return std::ranges::find(apis, "opencl") != apis.end();
 }
 
-std::string mib(u64 bytes) { return fmt::format("{} MiB", bytes >> 20); }
-
 // '#' is used, '+' promised and '.' free memory.
 std::string bar(u64 total, u64 free, u64 reserved) {
   if (total == 0) return "";
@@ -52,8 +50,8 @@ std::string bar(u64 total, u64 free, u64 reserved) {
 std::string gpu_line(size_t index, const json &g) {
   u64 total = number(g, "total_bytes"), free = number(g, "free_bytes");
   std::string line = fmt::format("GPU {} {} {} of {} free, {} programs", index,
-                                 bar(total, free, number(g, "reserved_bytes")), mib(free),
-                                 mib(total), number(g, "programs"));
+                                 bar(total, free, number(g, "reserved_bytes")), mebibytes(free),
+                                 mebibytes(total), number(g, "programs"));
   if (flag(g, "exclusive")) line += ", exclusive";
   if (flag(g, "others")) line += ", others use it too";
   if (of_opencl(g)) line += ", OpenCL";
@@ -162,7 +160,8 @@ std::string status_table(const json &status, const TableOptions &o) {
   const json &gpus = json_list(status, "gpus");
   for (size_t i = 0; i < gpus.size(); i++) add(gpu_line(i, gpus[i]), 0, 6, kBold);
   add(fmt::format("evicted: {} in host memory, {} on disk        # used, + promised, . free",
-                  mib(number(status, "host_kept_bytes")), mib(number(status, "disk_kept_bytes"))),
+                  mebibytes(number(status, "host_kept_bytes")),
+                  mebibytes(number(status, "disk_kept_bytes"))),
       0, 0, kBold);
   add("", 0, 0, kBold);
   add(kTitles, 0, cut(kTitles, o.width).size(), kBold);

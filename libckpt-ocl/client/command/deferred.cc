@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "libckpt-ocl/client/command/helper_thread.h"
 #include "libckpt-ocl/client/entry/api_call.h"
@@ -14,10 +15,7 @@ namespace {
 // 0.1 ms.
 constexpr u32 kMostKept = 8192;
 
-u64 now_ns() {
-  auto t = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<u64>(std::chrono::duration_cast<std::chrono::nanoseconds>(t).count());
-}
+u64 now_ns() { return static_cast<u64>(monotonic_ns()); }
 
 }  // namespace
 

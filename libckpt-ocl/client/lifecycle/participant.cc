@@ -4,6 +4,7 @@
 // other state lies in the application's memory, which CRIU saves.
 #include "libckpt-ocl/client/lifecycle/participant.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "libckpt-ocl/client/command/callbacks.h"
 #include "libckpt-ocl/client/command/command.h"
@@ -128,7 +129,6 @@ Failure cannot_recreate(const Object &o, cl_int status) {
 // the build of its program, and a link after the compilation of its inputs.
 // `compiled`: the time that its programs took.
 Result<> recreate_objects(std::chrono::milliseconds &compiled) {
-  using Clock = std::chrono::steady_clock;
   Clock::duration building{};
   std::map<u64, std::pair<Object *, const LedgerEntry *>> entries;
   for (Object *o : registry().all(Kind::None))
@@ -218,7 +218,7 @@ class OpenCl final : public agent::Participant {
     find_missing_headers(reasons);
   }
 
-  Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
+  Result<> quiesce(Clock::time_point deadline) override {
     gate().close();
     link().wake_waiters();
     if (!gate().wait_empty(deadline))
@@ -226,7 +226,7 @@ class OpenCl final : public agent::Participant {
                             "it may be compiling a program; try again, or with a longer --timeout");
     for (Queue *q : registry().all<Queue>()) request_marker(*q);
     link().flush_releases();
-    auto late = [&] { return std::chrono::steady_clock::now() >= deadline; };
+    auto late = [&] { return Clock::now() >= deadline; };
     bool alive = link().wait_until([&] { return link().idle() || late(); }, false);
     if (!alive) return fail("the OpenCL proxy has ended");
     if (!link().idle())

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 
+#include "common/base/clock.h"
 #include "libckpt-ocl/client/entry/launch.h"
 #include "slicing/opencl_source.h"
 
@@ -30,7 +31,6 @@ class SlicedLaunch {
   bool is_one_slice(WorkTimes &times);
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Flight {
     u64 blocks;
     Ref<Event> event;

@@ -10,17 +10,17 @@
 #include <condition_variable>
 #include <thread>
 
-#include "common/base/log.h"
+#include "common/base/clock.h"
 #include "libckpt-ocl/client/command/command.h"
 #include "libckpt-ocl/client/command/helper_thread.h"
 #include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/slices/load_test.h"
 #include "slicing/settings.h"
+#include "slicing/turns.h"
 
 namespace ckpt::ocl {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using slicing::settings;
 
 // Of the thread that ends the turns: its commands are none of the guest's.
@@ -30,14 +30,11 @@ class Turns {
  public:
   bool is_on() const { return !over_.load(std::memory_order_relaxed); }
 
-  double slice_ns() {
-    std::lock_guard lock(mutex_);
-    return cooperation_.slice_ns();
-  }
+  double target_ns() { return turns_.target_ns(); }
 
   bool has_room(u64 ns) {
     std::lock_guard lock(mutex_);
-    if (!over_ && !cooperation_.fits(static_cast<double>(ns))) end();
+    if (!over_ && !turns_.has_room(static_cast<double>(ns))) end();
     return !over_;
   }
 
@@ -46,7 +43,7 @@ class Turns {
     std::lock_guard lock(mutex_);
     auto same = [&](const Ref<Queue> &x) { return x.get() == &q; };
     if (std::ranges::none_of(queues_, same)) queues_.emplace_back(&q);
-    if (cooperation_.used(static_cast<double>(ns), now_ns()) && !over_) end();
+    if (turns_.used(static_cast<double>(ns), Clock::now()) && !over_) end();
   }
 
  private:
@@ -69,49 +66,27 @@ class Turns {
         changed_.wait(lock, [this] { return over_.load(); });
         queues.swap(queues_);
       }
-      Wait wait = test(queues, "turn");
-      for (; wait.tests_again; wait = test(queues, "test in the pause")) sleep_until(wait.until);
+      slicing::Turns::After after = test(queues, "turn");
+      for (; after.test; after = test(queues, "test in the pause"))
+        std::this_thread::sleep_until(*after.test);
       queues.clear();
-      sleep_until(wait.until);
+      std::this_thread::sleep_until(after.turn);
       ApiCall call;
       over_ = false;
       link().wake_waiters();
     }
   }
 
-  static double now_ns() {
-    return std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
-  }
-  static void sleep_until(double ns) {
-    std::chrono::duration<double, std::nano> time(ns);
-    std::this_thread::sleep_until(
-        Clock::time_point(std::chrono::duration_cast<Clock::duration>(time)));
-  }
-
-  // For the next test or, without one, for the next turn.
-  struct Wait {
-    bool tests_again;
-    double until;
-  };
-  Wait test(const std::vector<Ref<Queue>> &queues, const char *what) {
+  slicing::Turns::After test(const std::vector<Ref<Queue>> &queues, const char *what) {
     ApiCall call;
     for (const Ref<Queue> &q : queues)
       if (Ref<Event> last = request_marker(*q)) wait(*last);
-    double taken = time_empty_kernels(queues);
-    std::lock_guard lock(mutex_);
-    bool before = cooperation_.continuous();
-    double turn = cooperation_.tested(taken, now_ns());
-    log::debug("{}: {}, the empty kernels took {:.3f} ms", what, before ? "continuous" : "periodic",
-               taken / 1e6);
-    if (before != cooperation_.continuous())
-      log::info("guest: {} mode", before ? "periodic" : "continuous");
-    if (cooperation_.tests_again()) return {true, cooperation_.next_test()};
-    return {false, turn};
+    return turns_.tested(what, time_empty_kernels(queues), Clock::now());
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  slicing::Cooperation cooperation_{settings().cooperation};
+  slicing::Turns turns_{settings()};
   std::vector<Ref<Queue>> queues_;  // that were used in this turn
   std::atomic<bool> over_{false};
   std::once_flag started_;
@@ -125,9 +100,7 @@ Turns &turns() {
 
 }  // namespace
 
-double target_ns() {
-  return !settings().guest || settings().slice_ns > 0 ? settings().slice_ns : turns().slice_ns();
-}
+double target_ns() { return turns().target_ns(); }
 
 bool turn_is_on() { return !settings().guest || turns().is_on(); }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/base/json_fields.h"
+#include "common/base/units.h"
 #include "libckpt-ocl/device_limits.h"
 #include "libckpt-ocl/proxy/check/check_images.h"
 #include "libckpt-ocl/proxy/device/mapping.h"
@@ -36,8 +37,6 @@ std::string product(const LimitValue &factors) {
   for (u64 f : factors) out += (out.empty() ? "" : " × ") + std::to_string(f);
   return out;
 }
-
-std::string mebibytes(u64 bytes) { return fmt::format("{:.1f} MiB", double(bytes) / (1 << 20)); }
 
 // The source without its comments, in which names do not count.
 std::string code_of(const std::string &source) {
@@ -89,10 +88,10 @@ class Check {
     u64 memory = device_number(device_.id, CL_DEVICE_GLOBAL_MEM_SIZE);
     if (largest > most)
       add_reason("the program's largest buffer or image has {}; \"{}\" supports at most {}",
-                 mebibytes(largest), device_.name, mebibytes(most));
+                 human_bytes(largest), device_.name, human_bytes(most));
     if (total > memory)
       add_reason("the program's buffers and images have {}; \"{}\" has {} of memory",
-                 mebibytes(total), device_.name, mebibytes(memory));
+                 human_bytes(total), device_.name, human_bytes(memory));
   }
 
   // A launch of which a part has run can only continue in slices.

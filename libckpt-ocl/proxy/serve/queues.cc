@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
 #include "libckpt-ocl/proxy/device/quirks.h"
 
 namespace ckpt::ocl {
@@ -48,7 +49,7 @@ void Queues::remove(cl_command_queue queue) {
 void Queues::enqueued(cl_command_queue queue, u64 number, cl_event event, Bytes data) {
   Queue &q = queues_[queue];
   q.unflushed++;
-  if (!q.since) q.since = Busy::Clock::now();
+  if (!q.since) q.since = Clock::now();
   release_handle(Kind::Event, q.last);
   q.last = nullptr;
   if (number != 0 || !data.empty()) {
@@ -74,7 +75,7 @@ cl_int Queues::complete_after_all(cl_command_queue queue, u64 number) {
 
 void Queues::watch(Queue &q, u64 number, cl_event event, Bytes data) {
   if (number != 0) objects_.put(Kind::Event, number, event);
-  Busy::Clock::time_point since = q.since.value_or(Busy::Clock::now());
+  Clock::time_point since = q.since.value_or(Clock::now());
   q.since.reset();
   auto *p = new Pending{this, number, q.profiling, std::move(data), q.busy, since};
   if (!q.wait_at_once &&

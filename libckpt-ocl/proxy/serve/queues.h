@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
 #include "libckpt-ocl/proxy/serve/output.h"
 #include "ring/channel.h"
@@ -45,7 +46,6 @@ class Queues {
   // the end of the one before it, to its end. Drivers call back on any thread.
   class Busy {
    public:
-    using Clock = std::chrono::steady_clock;
     // Commands that were enqueued from `since` on have finished. Returns Completion::busy.
     u32 until_now(Clock::time_point since);
 
@@ -59,7 +59,7 @@ class Queues {
     bool wait_at_once;        // the serving thread waits for each command (quirks.h)
     cl_event last = nullptr;  // the newest command, if it gets no completion
     u32 unflushed = 0;
-    std::optional<Busy::Clock::time_point> since;  // the first command after the last watched one
+    std::optional<Clock::time_point> since;  // the first command after the last watched one
     std::shared_ptr<Busy> busy = std::make_shared<Busy>();
   };
   struct Pending {
@@ -68,7 +68,7 @@ class Queues {
     bool profiling;
     Bytes data;
     std::shared_ptr<Busy> busy;
-    Busy::Clock::time_point since;
+    Clock::time_point since;
   };
   void watch(Queue &q, u64 number, cl_event event, Bytes data);
   void flush(cl_command_queue handle, Queue &q);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/base/log.h"
+#include "common/proc/file.h"
 
 namespace ckpt::manager {
 
@@ -74,8 +75,7 @@ void Measurements::report_one(GpuIndex gpu, const Reading &r, Scan &scan) {
 // Only a process of the same user can hold a program's memory.
 void Measurements::note_holder(Peer &peer, u32 pid) {
   struct stat st {};
-  bool good =
-      pid != 0 && ::stat(fmt::format("/proc/{}", pid).c_str(), &st) == 0 && st.st_uid == peer.uid;
+  bool good = pid != 0 && ::stat(proc::path(pid, "").c_str(), &st) == 0 && st.st_uid == peer.uid;
   peer.holder = good ? static_cast<pid_t>(pid) : 0;
 }
 

@@ -3,15 +3,11 @@
 
 #include <algorithm>
 
+#include "common/base/units.h"
+
 namespace ckpt::manager {
 
 namespace out = managed::to_program;
-
-namespace {
-
-std::string mib(u64 bytes) { return fmt::format("{} MiB", (bytes + kMiB - 1) / kMiB); }
-
-}  // namespace
 
 std::optional<std::string> Denial::over_limit(const Program &p) const {
   u64 limit = state_.settings.program_bytes, wanted = p.used + p.variables + p.requested();
@@ -19,11 +15,11 @@ std::optional<std::string> Denial::over_limit(const Program &p) const {
     return fmt::format(
         "a program may use {} of GPU memory on this node (ckptd --program-memory), and this "
         "request would bring it to {}",
-        mib(limit), mib(wanted));
+        mebibytes(limit), mebibytes_needed(wanted));
   if (!placement_.never_fits(p)) return std::nullopt;
   return fmt::format(
       "no GPU of this node has {} for one program (ckpt-top shows the memory of each GPU)",
-      mib(wanted));
+      mebibytes_needed(wanted));
 }
 
 void Denial::deny(Program &p, u32 ticket, const std::string &why) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "remote/cuda/array_format.h"
+#include "cuda/arrays.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -14,14 +14,12 @@ constexpr u64 kMostExtent = 1u << 20;
 // 0: the sizes or the format are none that a device has.
 u64 bytes_of(const CUDA_ARRAY3D_DESCRIPTOR &d) {
   if (std::max({d.Width, d.Height, d.Depth}) > kMostExtent || d.NumChannels > 4) return 0;
-  return d.Width * std::max<u64>(d.Height, 1) * std::max<u64>(d.Depth, 1) * d.NumChannels *
-         channel_bytes(d.Format);
+  return api::ArrayShape(d).bytes();
 }
 
 u64 bytes_of_levels(const CUDA_ARRAY3D_DESCRIPTOR &d, u32 levels) {
   u64 all = 0;
-  for (u32 i = 0; i < std::min(std::max(levels, 1u), most_levels(d)); i++)
-    all += bytes_of(level_of(d, i));
+  for (u32 i = 0; i < api::levels_of(d, levels); i++) all += bytes_of(api::level_of(d, i));
   return all;
 }
 

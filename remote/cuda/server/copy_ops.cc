@@ -6,7 +6,9 @@
 // API, "API synchronization behavior"). Calls of this process itself copy from and to the program's
 // memory, without a piece in between.
 #include <algorithm>
+#include <optional>
 
+#include "cuda/copies.h"
 #include "remote/cuda/server/ops.h"
 
 namespace ckpt::remote::cuda {
@@ -61,13 +63,6 @@ bool holds(Call &c, const Box &b) {
   return c.server.memory.holds(b.address, last + rows + b.width);
 }
 
-// A slice's bytes as rows, which CUDA_MEMCPY3D counts.
-bool set_rows(const Box &b, size_t &pitch, size_t &height) {
-  pitch = b.pitch ? b.pitch : b.width;
-  height = b.depth > 1 ? b.slice / pitch : b.height;
-  return b.depth <= 1 || b.slice % pitch == 0;
-}
-
 CUDA_MEMCPY3D shape_of(const Box &b) {
   CUDA_MEMCPY3D d{};
   d.WidthInBytes = b.width;
@@ -76,32 +71,26 @@ CUDA_MEMCPY3D shape_of(const Box &b) {
   return d;
 }
 
+// No value: the slices are not so many rows apart, which is how CUDA_MEMCPY3D says it.
+std::optional<api::CopySide> side_of(Call &c, const Box &b) {
+  if (b.array != 0)
+    return api::CopySide{CU_MEMORYTYPE_ARRAY, array_of(c, b), 0, b.address, b.y, b.z};
+  api::CopySide s{.type = CU_MEMORYTYPE_DEVICE, .address = b.address};
+  s.pitch = b.pitch ? b.pitch : b.width;
+  s.height = b.depth > 1 ? b.slice / s.pitch : b.height;
+  return b.depth <= 1 || b.slice % s.pitch == 0 ? std::optional(s) : std::nullopt;
+}
+
 bool set_source(Call &c, CUDA_MEMCPY3D &d, const Box &b) {
-  if (b.array != 0) {
-    d.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-    d.srcArray = array_of(c, b);
-    d.srcXInBytes = b.address;
-    d.srcY = b.y;
-    d.srcZ = b.z;
-    return true;
-  }
-  d.srcMemoryType = CU_MEMORYTYPE_DEVICE;
-  d.srcDevice = b.address;
-  return set_rows(b, d.srcPitch, d.srcHeight);
+  std::optional<api::CopySide> side = side_of(c, b);
+  if (side) api::set_source(d, *side);
+  return side.has_value();
 }
 
 bool set_target(Call &c, CUDA_MEMCPY3D &d, const Box &b) {
-  if (b.array != 0) {
-    d.dstMemoryType = CU_MEMORYTYPE_ARRAY;
-    d.dstArray = array_of(c, b);
-    d.dstXInBytes = b.address;
-    d.dstY = b.y;
-    d.dstZ = b.z;
-    return true;
-  }
-  d.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  d.dstDevice = b.address;
-  return set_rows(b, d.dstPitch, d.dstHeight);
+  std::optional<api::CopySide> side = side_of(c, b);
+  if (side) api::set_target(d, *side);
+  return side.has_value();
 }
 
 struct Piece {

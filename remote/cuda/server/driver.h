@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "common/api/cuda_table.h"
 #include "common/base/result.h"
+#include "cuda/entries.h"
 #include "remote/cuda/handles.h"
 
 namespace ckpt::remote::cuda {

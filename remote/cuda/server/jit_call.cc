@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/server/jit_call.h"
 
+#include "common/base/clock.h"
+
 namespace ckpt::remote::cuda {
 namespace {
 
@@ -31,7 +33,7 @@ void JitCall::add_log(CUjit_option buffer, CUjit_option size, std::string &text,
 }
 
 JitAnswer JitCall::answer() const {
-  auto took = std::chrono::steady_clock::now() - begun_;
+  auto took = Clock::now() - begun_;
   return {up_to_nul(info_), up_to_nul(error_),
           static_cast<u32>(std::chrono::duration_cast<std::chrono::microseconds>(took).count())};
 }

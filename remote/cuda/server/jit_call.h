@@ -9,6 +9,7 @@
 
 #include <chrono>
 
+#include "common/base/clock.h"
 #include "remote/cuda/jit_options.h"
 
 namespace ckpt::remote::cuda {
@@ -33,7 +34,7 @@ class JitCall {
   std::vector<CUjit_option> options_;
   std::vector<void *> values_;
   std::string info_, error_;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  Clock::time_point begun_ = Clock::now();
 };
 
 }  // namespace ckpt::remote::cuda

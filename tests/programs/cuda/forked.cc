@@ -43,7 +43,7 @@ struct Entry {
 static std::vector<Entry> entries = {
 #define CU_ENTRY(name, version, symbol, per_thread) \
   {#symbol, #name, version, per_thread, nullptr, nullptr},
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
 };
 

@@ -57,6 +57,14 @@ TEST_CASE("groups of version 1 have a tree of their own") {
   CHECK(groups.left() == 1300);
 }
 
+TEST_CASE("a group of version 1 may have other controllers beside that of memory") {
+  Groups groups;
+  groups.write("membership", "4:cpu,memory:/batch\n3:memory_other:/x\n");
+  groups.write("memory/batch/memory.limit_in_bytes", "5000\n");
+  groups.write("memory/batch/memory.usage_in_bytes", "4000\n");
+  CHECK(groups.left() == 1000);
+}
+
 TEST_CASE("in a container the group itself is the root of what is mounted") {
   Groups groups;
   groups.write("membership", "0::/\n");

@@ -14,6 +14,7 @@
 
 #include "common/base/file_text.h"
 #include "common/proc/capabilities.h"
+#include "common/proc/stat.h"
 #include "common/proc/status.h"
 
 using namespace ckpt;

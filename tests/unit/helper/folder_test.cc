@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/proc/stat.h"
 #include "common/proc/status.h"
 #include "helper/made_namespaces.h"
 #include "helper/streams.h"

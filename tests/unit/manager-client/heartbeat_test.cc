@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "common/base/clock.h"
+
 using namespace ckpt;
 using namespace ckpt::manager_client;
 using namespace std::chrono_literals;
@@ -15,7 +17,7 @@ constexpr auto kBeat = 1s;
 
 struct Waiting {
   Heartbeat heartbeat;
-  Heartbeat::Clock::time_point now{};
+  Clock::time_point now{};
   // The action at the next beat.
   Action beat() { return heartbeat.turn(now += kBeat, kPatience); }
 };

@@ -15,7 +15,7 @@ CUDA_ARRAY3D_DESCRIPTOR described(size_t width, size_t height, size_t depth) {
 }
 
 // The bytes of a box, by their offsets.
-void append(const ArrayShape &a, const Box &b, std::vector<u64> &all) {
+void append(const api::ArrayShape &a, const Box &b, std::vector<u64> &all) {
   CHECK(b.array == 9);
   CHECK(b.pitch == b.width);
   CHECK(b.slice == b.width * b.height);
@@ -29,7 +29,7 @@ void append(const ArrayShape &a, const Box &b, std::vector<u64> &all) {
 
 TEST_CASE("any bytes of an array are a few boxes, in their order") {
   for (auto d : {described(5, 0, 0), described(5, 3, 0), described(5, 0, 4), described(3, 2, 4)}) {
-    ArrayShape a(d);
+    api::ArrayShape a(d);
     CHECK(a.bytes() == 4 * d.Width * std::max<u64>(d.Height, 1) * std::max<u64>(d.Depth, 1));
     for (u64 begin = 0; begin < a.bytes(); begin++)
       for (u64 end = begin; end <= a.bytes(); end++) {

@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/ipc/unix_socket.h"
 #include "remote/transport/authentication.h"
 #include "remote/transport/error_body.h"
@@ -21,7 +22,7 @@ using namespace ckpt::remote;
 
 namespace {
 
-auto soon() { return Stream::Clock::now() + std::chrono::seconds(20); }
+auto soon() { return Clock::now() + std::chrono::seconds(20); }
 
 // The munged of a cluster: what it has made, with the user and the only reader.
 struct Cluster {
@@ -236,11 +237,11 @@ TEST_CASE("a munged that does not answer costs no more than the deadline") {
   REQUIRE(silent);
   // Without libmunge there is nothing to wait for.
   if (Result<Munge> munge = Munge::load(path); munge) {
-    auto begin = Stream::Clock::now();
+    auto begin = Clock::now();
     auto r = munge->decode("MUNGE:x:", begin + std::chrono::milliseconds(100));
     REQUIRE_FALSE(r);
     CHECK(r.error().what.find("does not answer") != std::string::npos);
-    CHECK(Stream::Clock::now() - begin < std::chrono::milliseconds(1500));
+    CHECK(Clock::now() - begin < std::chrono::milliseconds(1500));
   }
   ::unlink(path.c_str());
   ::rmdir(folder);

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "remote/transport/tls.h"
 
 using namespace ckpt;
@@ -18,7 +19,7 @@ using namespace ckpt::remote;
 
 namespace {
 
-auto in_a_minute() { return Stream::Clock::now() + std::chrono::seconds(60); }
+auto in_a_minute() { return Clock::now() + std::chrono::seconds(60); }
 
 // Says `says`, and then waits until it is shut down, or ends at once.
 class Scripted final : public Stream {

@@ -8,6 +8,7 @@
 
 #include "slicing/cooperation.h"
 #include "slicing/slice_size.h"
+#include "slicing/turns.h"
 
 using namespace ckpt;
 using namespace ckpt::slicing;
@@ -301,4 +302,36 @@ TEST_CASE("random histories: a turn is never longer than a slice, and never begi
       now = next;
     }
   }
+}
+
+TEST_CASE("the turns of a process are those of the loop, in the times of the clock") {
+  Settings s;
+  s.guest = true;
+  Turns turns(s);
+  Cooperation loop(s.cooperation);
+  const Clock::time_point begin{std::chrono::seconds(1000)};
+  auto ns = [](Clock::time_point t) {
+    return std::chrono::duration<double, std::nano>(t.time_since_epoch()).count();
+  };
+  CHECK(turns.target_ns() == loop.slice_ns());
+  bool over = turns.used(loop.slice_ns(), begin);
+  CHECK(over == loop.used(loop.slice_ns(), ns(begin)));
+  CHECK(!turns.has_room(loop.slice_ns()));
+  Clock::time_point now = begin + std::chrono::milliseconds(9);
+  Turns::After after = turns.tested("turn", 1e5, now);
+  double turn = loop.tested(1e5, ns(now));
+  CHECK(ns(after.turn) == doctest::Approx(turn));
+  REQUIRE(after.test.has_value() == loop.tests_again());
+  if (after.test) CHECK(ns(*after.test) == doctest::Approx(loop.next_test()));
+}
+
+TEST_CASE("without a guest there are no turns, and a target of one's own stays") {
+  Settings s;
+  s.slice_ns = 5e6;
+  Turns turns(s);
+  CHECK(turns.target_ns() == 5e6);
+  CHECK(!turns.used(1e12, Clock::time_point{}));
+  CHECK(turns.has_room(1e12));
+  s.guest = true;
+  CHECK(Turns(s).target_ns() == 5e6);
 }

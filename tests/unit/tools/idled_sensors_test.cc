@@ -103,10 +103,15 @@ TEST_CASE("a guest is known by its account or its cgroup") {
   REQUIRE(by_cgroup.add_cgroup("guests"));
   root.write("/proc/10/cgroup", "0::/guests/job_1\n");
   root.write("/proc/11/cgroup", "0::/guests-not\n");
+  // Beside hierarchies of version 1 the line of version 2 is the last one.
+  root.write("/proc/13/cgroup", "4:memory:/guests\n1:name=systemd:/guests\n0::/guests\n");
+  root.write("/proc/14/cgroup", "4:memory:/guests\n0::/\n");
   CHECK(by_account.has(10));
   CHECK_FALSE(by_account.has(12));
   CHECK(by_cgroup.has(10));
   CHECK_FALSE(by_cgroup.has(11));
+  CHECK(by_cgroup.has(13));
+  CHECK_FALSE(by_cgroup.has(14));
 }
 
 TEST_CASE("device memory of the owner is what guests do not hold, more than after boot") {

@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/io.h"
 
 using namespace ckpt;
@@ -36,7 +37,7 @@ std::pair<Result<Channel>, Result<Channel>> open_both(const storage::Key &a,
   return {std::move(coordinator), std::move(member)};
 }
 
-auto soon() { return Channel::Clock::now() + 5s; }
+auto soon() { return Clock::now() + 5s; }
 
 // What one side sends, as bytes.
 Bytes record(int socket) {
@@ -122,6 +123,6 @@ TEST_CASE("a peer that is not ckpt, sends nothing or hangs up is an error") {
     REQUIRE(write_all(one.get(), greeting()));
     Result<Channel> member = open();
     REQUIRE(member);
-    CHECK(member->receive(Channel::Clock::now() + 10ms).error().what == "the peer does not answer");
+    CHECK(member->receive(Clock::now() + 10ms).error().what == "the peer does not answer");
   }
 }

@@ -8,6 +8,7 @@
 
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/io.h"
 #include "tools/job/tcp.h"
 
@@ -56,7 +57,7 @@ struct Coordinator {
       : thread([this, fd = std::move(socket), key]() mutable {
           Result<Channel> c = Channel::open(std::move(fd), key, Side::Coordinator);
           if (!c || !c->send(7, view("task"))) return;
-          Result<Channel::Frame> f = c->receive(Channel::Clock::now() + 60s);
+          Result<Channel::Frame> f = c->receive(Clock::now() + 60s);
           if (f) answer = text(f->body);
         }) {}
   ~Coordinator() {
@@ -71,7 +72,7 @@ void serve(Opening opening) {
   Bytes state = opening.state();
   Result<Channel> c = Channel::resume(opening.take_socket(), kKey, state);
   REQUIRE(c);
-  Result<Channel::Frame> f = c->receive(Channel::Clock::now() + 60s);
+  Result<Channel::Frame> f = c->receive(Clock::now() + 60s);
   REQUIRE(f);
   CHECK(f->type == 7);
   CHECK(text(f->body) == "task");

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "common/base/clock.h"
 #include "common/base/unique_fd.h"
 
 using namespace ckpt;
@@ -29,8 +30,8 @@ TEST_CASE("progress is written to terminals only") {
   Pipe pipe;
   {
     Progress progress("verify", false, Total::Exact, pipe.write.get());
-    auto end = Progress::Clock::now() + std::chrono::milliseconds(150);
-    while (Progress::Clock::now() < end) progress.update(5, 10);
+    auto end = Clock::now() + std::chrono::milliseconds(150);
+    while (Clock::now() < end) progress.update(5, 10);
   }
   pollfd p{pipe.read.get(), POLLIN, 0};
   CHECK(::poll(&p, 1, 0) == 0);

@@ -20,7 +20,7 @@ ArrayTable &array_table() {
 CUresult check_format(const CUDA_ARRAY3D_DESCRIPTOR &d) {
   constexpr unsigned kKnown = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
                               CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
-  if (channel_bytes(d.Format) == 0 || (d.Flags & ~kKnown) != 0)
+  if (api::channel_bytes(d.Format) == 0 || (d.Flags & ~kKnown) != 0)
     return refuse("an array of this format", "such arrays are not carried to other nodes");
   return CUDA_SUCCESS;
 }
@@ -53,7 +53,7 @@ CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR &d) {
 // All levels, because their contents move with the array whether the program has asked for them or
 // not. The driver makes as many as it can of those that were asked for, but at least one.
 CUresult make_levels(u64 mipmap, const CUDA_ARRAY3D_DESCRIPTOR &d, u32 levels) {
-  for (u32 level = 0; level < std::min(std::max(levels, 1u), most_levels(d)); level++) {
+  for (u32 level = 0; level < api::levels_of(d, levels); level++) {
     u64 number = ledger().new_number(Kind::Array);
     Writer w;
     w.put(number).put(mipmap).put(level);
@@ -61,7 +61,7 @@ CUresult make_levels(u64 mipmap, const CUDA_ARRAY3D_DESCRIPTOR &d, u32 levels) {
     if (e == CUDA_ERROR_INVALID_VALUE && level > 0) return CUDA_SUCCESS;
     if (e != CUDA_SUCCESS) return e;
     std::lock_guard lock(array_table().mutex);
-    array_table().all[number] = level_of(d, level);
+    array_table().all[number] = api::level_of(d, level);
     array_table().levels[mipmap].push_back(number);
   }
   return CUDA_SUCCESS;
@@ -126,7 +126,7 @@ std::vector<LiveArray> live_arrays() {
   std::lock_guard lock(array_table().mutex);
   for (const Ledger::Object &o : ledger().objects(Kind::Array))
     if (auto found = array_table().all.find(o.number); found != array_table().all.end())
-      all.push_back({o.number, o.call.context, ArrayShape(found->second)});
+      all.push_back({o.number, o.call.context, api::ArrayShape(found->second)});
   return all;
 }
 

@@ -13,7 +13,7 @@ namespace ckpt::remote::cuda {
 bool is_array(u64 number);
 struct LiveArray {
   u64 number, context;
-  ArrayShape shape;
+  api::ArrayShape shape;
 };
 std::vector<LiveArray> live_arrays();
 

@@ -4,6 +4,7 @@
 // travel.
 #include <array>
 
+#include "cuda/copies.h"
 #include "remote/cuda/client/copies/arrays.h"
 #include "remote/cuda/client/copies/copies.h"
 #include "remote/cuda/client/copies/detours.h"
@@ -19,21 +20,19 @@ struct Side {
 };
 
 // False: the array has ended.
-bool side_of(CUmemorytype type, CUarray array, const void *host, CUdeviceptr device, size_t x,
-             size_t y, size_t z, size_t pitch, size_t height, const CUDA_MEMCPY3D &c, Side &out) {
-  if (type == CU_MEMORYTYPE_ARRAY) {
-    u64 width = c.WidthInBytes;
-    out = {true, {x, width, width * c.Height, width, c.Height, c.Depth, number_of(array), y, z}};
-    return is_array(number_of(array));
+bool side_of(const api::CopySide &s, const CUDA_MEMCPY3D &c, Side &out) {
+  if (s.is_array()) {
+    u64 width = c.WidthInBytes, array = number_of(s.array);
+    out = {true, {s.x, width, width * c.Height, width, c.Height, c.Depth, array, s.y, s.z}};
+    return is_array(array);
   }
-  u64 base = type == CU_MEMORYTYPE_HOST ? number_of(host) : device;
-  u64 shared = type == CU_MEMORYTYPE_DEVICE ? 0 : shared_memory().on_device(base, 1);
-  if (shared) base = shared;
-  out.device = shared || type == CU_MEMORYTYPE_DEVICE ||
-               (type == CU_MEMORYTYPE_UNIFIED && memory().is_device(base));
-  u64 row = pitch ? pitch : x + c.WidthInBytes;
-  u64 slice = row * (height ? height : y + c.Height);
-  out.box = {base + z * slice + y * row + x, row, slice, c.WidthInBytes, c.Height, c.Depth};
+  api::CopySide here = s;
+  u64 shared = s.type == CU_MEMORYTYPE_DEVICE ? 0 : shared_memory().on_device(s.address, 1);
+  if (shared) here.address = shared;
+  out.device = shared || s.type == CU_MEMORYTYPE_DEVICE ||
+               (s.type == CU_MEMORYTYPE_UNIFIED && memory().is_device(here.address));
+  api::LinearBox b = api::linear_box(here, c);
+  out.box = {b.first, b.row, b.slice, c.WidthInBytes, c.Height, c.Depth};
   return true;
 }
 
@@ -158,52 +157,26 @@ CUresult copy_sides(const Side &to, const Side &from, Order order) {
   return ask(Op::CopyBox, w.put(order.stream).put(u8{order.async}));
 }
 
-CUDA_MEMCPY3D as_3d(const CUDA_MEMCPY2D &c) {
-  CUDA_MEMCPY3D d{};
-  d.srcXInBytes = c.srcXInBytes;
-  d.srcY = c.srcY;
-  d.srcMemoryType = c.srcMemoryType;
-  d.srcHost = c.srcHost;
-  d.srcDevice = c.srcDevice;
-  d.srcArray = c.srcArray;
-  d.srcPitch = c.srcPitch;
-  d.dstXInBytes = c.dstXInBytes;
-  d.dstY = c.dstY;
-  d.dstMemoryType = c.dstMemoryType;
-  d.dstHost = c.dstHost;
-  d.dstDevice = c.dstDevice;
-  d.dstArray = c.dstArray;
-  d.dstPitch = c.dstPitch;
-  d.WidthInBytes = c.WidthInBytes;
-  d.Height = c.Height;
-  d.Depth = 1;
-  return d;
-}
-
 constexpr Order kLegacy{0, false}, kPerThread{2, false};
 
 Order in(CUstream stream) { return {number_of(stream), true}; }
 
 CUresult copy_rows(const CUDA_MEMCPY2D *c, Order order) {
-  return c ? copy_box(as_3d(*c), order) : CUDA_ERROR_INVALID_VALUE;
+  return c ? copy_box(api::as_3d(*c), order) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult copy_slices(const CUDA_MEMCPY3D *c, Order order) {
   return c ? copy_box(*c, order) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult sides_of(const CUDA_MEMCPY3D &c, Side &to, Side &from) {
-  if (!side_of(c.dstMemoryType, c.dstArray, c.dstHost, c.dstDevice, c.dstXInBytes, c.dstY, c.dstZ,
-               c.dstPitch, c.dstHeight, c, to) ||
-      !side_of(c.srcMemoryType, c.srcArray, c.srcHost, c.srcDevice, c.srcXInBytes, c.srcY, c.srcZ,
-               c.srcPitch, c.srcHeight, c, from))
-    return CUDA_ERROR_INVALID_HANDLE;
-  bool narrow = to.box.pitch < c.WidthInBytes || from.box.pitch < c.WidthInBytes;
-  return c.Height > 1 && narrow ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+CUresult copy_between_contexts(const CUDA_MEMCPY3D_PEER *c, Order order) {
+  return c ? copy_box(api::without_contexts(*c), order) : CUDA_ERROR_INVALID_VALUE;
 }
 
-bool is_empty(const CUDA_MEMCPY3D &c) {
-  return c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0;
+CUresult sides_of(const CUDA_MEMCPY3D &c, Side &to, Side &from) {
+  if (!api::is_sound(c)) return CUDA_ERROR_INVALID_VALUE;
+  bool exist = side_of(api::target_of(c), c, to) && side_of(api::source_of(c), c, from);
+  return exist ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 bool is_reachable(const Side &s) {
@@ -229,14 +202,14 @@ CUresult copy_row(const Side &to, const Side &from, Order order) {
 
 CUresult check_box(const CUDA_MEMCPY3D &c) {
   Side to{}, from{};
-  if (is_empty(c)) return CUDA_SUCCESS;
+  if (api::is_empty(c)) return CUDA_SUCCESS;
   if (CUresult e = sides_of(c, to, from); e != CUDA_SUCCESS) return e;
   return is_reachable(to) && is_reachable(from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult copy_box(const CUDA_MEMCPY3D &c, Order order) {
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
-  if (is_empty(c)) return CUDA_SUCCESS;
+  if (api::is_empty(c)) return CUDA_SUCCESS;
   Side to{}, from{};
   if (CUresult e = sides_of(c, to, from); e != CUDA_SUCCESS) return e;
   if (Recorder *r = recorder_of(order.stream)) return r->copy_box(order.stream, !order.async, c);
@@ -260,16 +233,14 @@ CUresult entry_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream s) {
 }
 CUresult entry_cuMemcpy3D_v2(const CUDA_MEMCPY3D *c) { return copy_slices(c, kLegacy); }
 CUresult entry_cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *c) { return copy_slices(c, kPerThread); }
-// A context of the driver's matters to no copy, as addresses are of one space.
-static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D));
 CUresult entry_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *c) {
-  return copy_slices(reinterpret_cast<const CUDA_MEMCPY3D *>(c), kLegacy);
+  return copy_between_contexts(c, kLegacy);
 }
 CUresult entry_cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *c) {
-  return copy_slices(reinterpret_cast<const CUDA_MEMCPY3D *>(c), kPerThread);
+  return copy_between_contexts(c, kPerThread);
 }
 CUresult entry_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *c, CUstream s) {
-  return copy_slices(reinterpret_cast<const CUDA_MEMCPY3D *>(c), in(s));
+  return copy_between_contexts(c, in(s));
 }
 CUresult entry_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream s) {
   return copy_slices(c, in(s));

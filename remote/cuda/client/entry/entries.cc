@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "common/api/cuda_jump.h"
-#include "common/api/cuda_table.h"
+#include "cuda/entries.h"
+#include "cuda/jump.h"
 #include "remote/cuda/client/entry/reasons.h"
 #include "remote/cuda/client/link/gate.h"
 #include "remote/cuda/client/objects/client.h"
@@ -53,7 +53,7 @@ inline constexpr void *(*kFunction)() = [] { return reinterpret_cast<void *>(&re
 }  // namespace
 
 #define CU_ENTRY(name, version, symbol, per_thread) CKPT_CUDA_JUMP(symbol)
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
 
 namespace {
@@ -61,7 +61,7 @@ namespace {
 void *const *targets() {
   static void *const kTargets[] = {
 #define CU_ENTRY(name, version, symbol, per_thread) kFunction<CudaId::id_##symbol>(),
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
   };
   return kTargets;
@@ -78,7 +78,7 @@ void forget_devices() {
 [[gnu::constructor]] void fill_targets() {
 #define CU_ENTRY(name, version, symbol, per_thread) \
   target_##symbol = kFunction<CudaId::id_##symbol>();
-#include "common/api/cuda_entries.api"
+#include "cuda/entries.api"
 #undef CU_ENTRY
   gate();  // so that no fork meets it half made
   ::pthread_atfork(nullptr, nullptr, forget_devices);

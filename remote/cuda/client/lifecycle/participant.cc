@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "agent/participant/participant.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "driver-checkpoint/forked_child.h"
 #include "remote/cuda/client/code/textures.h"
@@ -88,7 +89,7 @@ class RemoteCuda final : public agent::Participant {
                     why_not_here_);
   }
 
-  Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
+  Result<> quiesce(Clock::time_point deadline) override {
     gate().close();
     keeps_contents_ = !link().native();
     CKPT_CHECK(quiesce_devices(deadline));

@@ -4,14 +4,13 @@
 #include <optional>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/timed_call.h"
 #include "remote/cuda/client/link/gate.h"
 #include "remote/cuda/client/objects/client.h"
 
 namespace ckpt::remote::cuda {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 Result<> wait_for_context(u64 context) {
   Bytes reply;

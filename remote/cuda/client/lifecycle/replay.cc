@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/clock.h"
 #include "remote/cuda/client/code/textures.h"
 #include "remote/cuda/client/link/call_counts.h"
 #include "remote/cuda/client/objects/client.h"
@@ -110,7 +111,6 @@ void end_contexts() {
 }
 
 Result<> replay_ledger(std::chrono::milliseconds &compiled) {
-  using Clock = std::chrono::steady_clock;
   Clock::duration loading{};
   std::vector<Ledger::Object> objects = ledger().objects(), settings = ledger().settings();
   auto setting = settings.begin();

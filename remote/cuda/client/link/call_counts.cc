@@ -6,9 +6,9 @@
 
 #include <cstdlib>
 
-#include "common/api/cuda_table.h"
 #include "common/base/log.h"
 #include "common/base/unique_fd.h"
+#include "cuda/entries.h"
 #include "remote/cuda/client/link/gate.h"
 #include "remote/cuda/protocol.h"
 
