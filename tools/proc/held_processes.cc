@@ -5,14 +5,14 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
+
+#include "common/base/clock.h"
 
 namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 constexpr char kStopped = 'T', kTraced = 't';
 constexpr auto kHoldTimeout = 3s;
@@ -30,7 +30,7 @@ bool runs(pid_t thread) {
 
 template <typename Done>
 void wait_for_all(const Done &done) {
-  for (auto end = steady_clock::now() + kHoldTimeout; !done() && steady_clock::now() < end;)
+  for (auto end = Clock::now() + kHoldTimeout; !done() && Clock::now() < end;)
     std::this_thread::sleep_for(kLookInterval);
 }
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-#include "common/base/file_text.h"
+#include "common/proc/file.h"
 #include "tools/manifest/template_rules.h"
 #include "tools/restore/recorded_sockets.h"
 
@@ -105,7 +105,7 @@ void check_names(const SharedCheck &c, Reasons &reasons) {
 // line.
 std::set<std::string> names_in_use() {
   std::set<std::string> names;
-  std::istringstream lines(file_text("/proc/net/unix").value_or(""));
+  std::istringstream lines(proc::text_of_machine("net/unix"));
   for (std::string line; std::getline(lines, line);)
     if (size_t at = line.find_first_of("/@"); at != line.npos) names.insert(line.substr(at));
   return names;

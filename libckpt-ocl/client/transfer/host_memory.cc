@@ -6,8 +6,8 @@
 #include <sstream>
 #include <string>
 
-#include "common/base/file_text.h"
-#include "common/base/proc_maps.h"
+#include "common/proc/file.h"
+#include "common/proc/maps.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -28,7 +28,7 @@ bool is_ordinary(const std::string &flags) {
 
 // What the kernel says about this process; empty if it cannot be read.
 std::istringstream own(const char *file) {
-  return std::istringstream(file_text(fmt::format("/proc/self/{}", file)).value_or(""));
+  return std::istringstream(proc::text(proc::kSelf, file));
 }
 
 bool nothing_is_pinned() {
