@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
+#include "common/base/words.h"
 #include "common/proc/file.h"
 #include "tools/manifest/template_rules.h"
 #include "tools/restore/recorded_sockets.h"
@@ -105,9 +105,9 @@ void check_names(const SharedCheck &c, Reasons &reasons) {
 // line.
 std::set<std::string> names_in_use() {
   std::set<std::string> names;
-  std::istringstream lines(proc::text_of_machine("net/unix"));
-  for (std::string line; std::getline(lines, line);)
-    if (size_t at = line.find_first_of("/@"); at != line.npos) names.insert(line.substr(at));
+  const std::string sockets = proc::text_of_machine("net/unix");
+  for (std::string_view line : lines_of(sockets))
+    if (size_t at = line.find_first_of("/@"); at != line.npos) names.emplace(line.substr(at));
   return names;
 }
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 #include <string>
 
+#include "common/base/words.h"
 #include "common/proc/file.h"
 #include "common/proc/maps.h"
 
@@ -17,25 +17,22 @@ constexpr std::string_view kPinned = "VmPin:";
 
 // The flags of memory that malloc(3) or a plain mmap(2) gives (proc_pid_smaps(5)): readable,
 // writable, what it may become, accounted, soft-dirty, and without reserved swap space.
-bool is_ordinary(const std::string &flags) {
+bool is_ordinary(std::string_view flags) {
   constexpr std::array<std::string_view, 8> kOrdinary{"rd", "wr", "mr", "mw",
                                                       "me", "ac", "sd", "nr"};
-  std::istringstream words(flags);
-  for (std::string word; words >> word;)
+  for (std::string_view word : words_of(flags))
     if (std::find(kOrdinary.begin(), kOrdinary.end(), word) == kOrdinary.end()) return false;
   return true;
 }
 
-// What the kernel says about this process; empty if it cannot be read.
-std::istringstream own(const char *file) {
-  return std::istringstream(proc::text(proc::kSelf, file));
-}
-
+// Not known: as if something were.
 bool nothing_is_pinned() {
-  std::istringstream status = own("status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with(kPinned))
-      return std::strtoull(line.c_str() + kPinned.size(), nullptr, 10) == 0;
+  const std::string status = proc::text(proc::kSelf, "status");
+  for (std::string_view line : lines_of(status))
+    if (line.starts_with(kPinned)) {
+      line.remove_prefix(kPinned.size());
+      return next_word(line) == "0";
+    }
   return false;
 }
 
@@ -43,10 +40,12 @@ bool nothing_is_pinned() {
 
 bool may_replace_pages(const std::byte *begin, const std::byte *end) {
   auto at = reinterpret_cast<u64>(begin), last = reinterpret_cast<u64>(end);
-  std::istringstream maps = own("smaps");
+  const std::string maps = proc::text(proc::kSelf, "smaps");
   ProcMapping m;
-  for (std::string line; at < last && std::getline(maps, line);) {
-    if (std::optional<ProcMapping> next = parse_proc_mapping(line)) m = std::move(*next);
+  for (std::string_view line : lines_of(maps)) {
+    if (at >= last) break;
+    if (std::optional<ProcMapping> next = parse_proc_mapping(std::string(line)))
+      m = std::move(*next);
     if (!line.starts_with(kFlags) || m.end <= at) continue;
     if (m.begin > at || !m.private_anonymous() || m.permissions != "rw-p" ||
         !is_ordinary(line.substr(kFlags.size())))
