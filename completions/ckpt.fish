@@ -391,6 +391,7 @@ complete -c ckpt -n __fish_use_subcommand -l version -d 'print the version and e
 complete -c ckpt -n __fish_use_subcommand -a run -d 'run a program so that it can be checkpointed; list devices'
 complete -c ckpt -n __fish_use_subcommand -a dump -d 'write an image of a running program, or suspend the program'
 complete -c ckpt -n __fish_use_subcommand -a restore -d 'start a program again from an image, or resume a suspended one'
+complete -c ckpt -n __fish_use_subcommand -a start -d 'start copies of an image at the same time'
 complete -c ckpt -n __fish_use_subcommand -a image -d 'list, show, verify, compare, flatten and prune images'
 complete -c ckpt -n __fish_use_subcommand -a ps -d 'list the programs that can be checkpointed'
 complete -c ckpt -n __fish_use_subcommand -a history -d 'list the dumps and restores of the past'
