@@ -446,7 +446,7 @@ _ckpt_helper() {
 _ckpt() {
   if (( COMP_CWORD == 1 )); then
     local cur=${COMP_WORDS[1]}
-    _ckpt_words 'run dump restore image ps history top sim node-bench fatbin help --version --help'
+    _ckpt_words 'run dump restore start image ps history top sim node-bench fatbin help --version --help'
     return
   fi
   local name=${COMP_WORDS[1]}

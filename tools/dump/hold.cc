@@ -40,6 +40,8 @@ void Dump::continue_program() {
   std::vector<Process> tree = ProcessTable::read().tree(target_.root);
   restart_interrupted_waits(tree, held_);
   held_.release();
+  for (Process &p : tree)
+    if (p.state == 't') p.state = 'T';  // as it is without its tracer
   continue_processes(std::move(tree), stopped_before_, reuse_);
 }
 

@@ -43,6 +43,7 @@ std::optional<int> wait_for_stop(pid_t thread) {
 
 SeizedThread::SeizedThread(pid_t thread)
     : thread_(thread), seized_(::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0) {
+  if (!seized_) stopped_ = status_of_stop(thread).has_value();
   if (!seized_) return;
   ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
   stopped_ = wait_for_stop(thread).has_value();

@@ -8,7 +8,8 @@
 namespace ckpt::tools {
 
 // A thread that is stopped by ptrace(2), without a signal that its program could see. It is
-// released at the end of the scope; a thread of a stopped process stays stopped.
+// released at the end of the scope; a thread of a stopped process stays stopped. One that this
+// thread of ours holds already (held_processes.h) is used as it is, and stays held.
 class SeizedThread {
  public:
   explicit SeizedThread(pid_t thread);

@@ -166,7 +166,7 @@ bool Keeper::finished() {
   // ckpt-dump may still remove older images (--keep); a batch system kills what is left of a job.
   if (outcome_.image) return dump_requests_.empty();
   if (outcome_.error) return true;
-  if (dump_has_stopped_orphans()) return false;
+  if (dump_has_orphans()) return false;
   if (!proxies_.any()) return true;
   if (!program_lives()) proxies_.release_parked();
   return false;
@@ -203,12 +203,8 @@ bool Keeper::program_lives() const {
 }
 
 // Its root has ended, but its descendants have not. They still need the keeper, which continues
-// them if the dump fails.
-bool Keeper::dump_has_stopped_orphans() const {
-  return dumps_open_ > 0 && std::ranges::any_of(processes_of_program(), [this](const Process &p) {
-           return p.state == 'T' && !stopped_before_dump_.contains(p.pid);
-         });
-}
+// them if the dump fails: it may have stopped them, or be about to release them.
+bool Keeper::dump_has_orphans() const { return dumps_open_ > 0 && program_lives(); }
 
 // A PID namespace ends with its first process.
 void Keeper::kill_program() {

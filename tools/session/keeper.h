@@ -166,7 +166,7 @@ class Keeper {
   Result<> renew_files_hourly();
   bool finished();
   std::vector<Process> processes_of_program() const;
-  bool dump_has_stopped_orphans() const;
+  bool dump_has_orphans() const;
   bool program_lives() const;
   std::vector<pid_t> children_of_program(const ProcessTable &table) const;
   void turn();
