@@ -23,10 +23,10 @@
 // Memory that another process has imported is freed when the last of them has released it, so
 // nothing depends on the owner after that, and the program can be dumped again.
 //
-// Who loses what. Until OwnerLeave is answered, the program has its memory, and an owner that ends
-// costs nothing but the dump. From then on until the contents are in the file, only the owner has
-// them: if it is killed, the program has lost its devices. When the dump has succeeded they are in
-// the file, too. docs/CUDA.md has the table.
+// What is lost with which process. Until OwnerLeave is answered, the program has its memory, and an
+// owner that ends costs nothing but the dump. From then on until the contents are in the file, only
+// the owner has them: if it is killed, the program has lost its devices. When the dump has
+// succeeded they are in the file, too. docs/CUDA.md has the table.
 //
 // Cost. A process, its context on each device (about 0.5 GiB each), one descriptor for each piece
 // of physical memory, two driver calls for each in the owner and one in the program.

@@ -39,7 +39,8 @@ def test_the_program_and_kernels_work_on_the_same_memory(ocl, device, seed):
     assert native is None or native.returncode == 0, native.stdout
 
 
-@pytest.mark.parametrize("moves", [("pocl", "rusticl", "pocl"), ("rusticl", "basic", "basic"), ("pocl", "pocl", "rusticl")])
+# The second takes more than half a minute, because rusticl is slow.
+@pytest.mark.parametrize("moves", [("pocl", "rusticl", "pocl"), pytest.param(("rusticl", "basic", "basic"), marks=pytest.mark.full), ("pocl", "pocl", "rusticl")])
 @pytest.mark.parametrize("seed", [11, 12])
 def test_a_history_goes_on_on_other_devices_that_share(ocl, seed, moves):
     job = ocl.start("shared", seed, 0, "direct", device=moves[0])

@@ -17,7 +17,7 @@
 // them. The ends are copied (edges.h). When the buffer has been destroyed, the pages are private
 // again.
 //
-// Who has the file. The proxy holds its descriptor: a program may have many buffers, and few
+// Where the file is. The proxy holds its descriptor: a program may have many buffers, and few
 // descriptors. During a checkpoint there are two cases.
 //
 //   no map          The contents are saved as those of any buffer (mem-N). detach() replaces the
