@@ -12,8 +12,9 @@ import time
 
 import pytest
 
-from conftest import tree_of, wait_for
+from conftest import PROGRAMS, tree_of, wait_for
 
+CLOCK_NANOSLEEP = "230"  # its number (asm/unistd_64.h)
 PHASES = ["resolve", "preflight", "begin", "prepare", "quiesce", "save", "detach", "criu", "record", "check", "write", "end"]
 
 
@@ -44,6 +45,39 @@ def test_leave_running_and_restore_several_copies(ckpt):
         os.kill(copy.pid, signal.SIGTERM)
         assert copy.wait() == -signal.SIGTERM
     keeps_running(job)
+
+
+def first_code(pid):
+    """The address of the first executable bytes of a process, where CRIU makes its system calls, and these bytes."""
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+    address = next(line.split("-")[0] for line in maps if "x" in line.split()[1])
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(int(address, 16))
+        return address, memory.read(8)
+
+
+def sleeper_of(job):
+    """The PID of the sleep(1) that the job runs; None as long as it does not sleep."""
+    def sleeps(pid):
+        call = pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0]
+        return pathlib.Path(f"/proc/{pid}/comm").read_text() == "sleep\n" and call == CLOCK_NANOSLEEP
+    return next(filter(sleeps, tree_of(job.pid)), None)
+
+
+def test_the_code_of_criu_is_not_restored(ckpt):
+    job = ckpt.run("sleep", 4)  # so small that CRIU need not wait for the reader of its pages
+    sleeper = wait_for(lambda: sleeper_of(job), "sleep")
+    address, bytes_before = first_code(sleeper)
+    library = ckpt.folder / "late_reader.so"
+    subprocess.run(["cc", "-shared", "-fPIC", PROGRAMS / "late_reader.c", "-o", library, "-ldl"], check=True)
+    late = {"LD_PRELOAD": str(library), "CKPT_TEST_PROCESS": str(sleeper), "CKPT_TEST_CODE": address}
+    dumped = ckpt.dump_process(job.pid, "one", env=late)
+    assert dumped.returncode == 0 and job.wait() == 85, dumped.stderr
+    ckpt.env["CKPT_LOG"] = "debug"
+    copy = ckpt.restore("one")
+    wait_for(lambda: "CRIU's code" in copy.error_text, "code of CRIU's in the image")
+    assert first_code(sleeper_of(copy)) == (address, bytes_before)
+    assert copy.wait() == 0
 
 
 def test_restored_several_times(ckpt):

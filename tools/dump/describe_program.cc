@@ -11,6 +11,7 @@
 
 #include "agent/protocol.h"
 #include "ckpt_config.h"
+#include "tools/criu/first_code.h"
 #include "tools/dump/own_terminals.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/proc/affinity.h"
@@ -117,6 +118,8 @@ json describe_processes(const Target &target, const std::set<pid_t> &stopped_bef
                                          {"stopped", stopped_before.contains(p.pid)}});
     if (json affinities = describe_affinities(threads, given); !affinities.empty())
       entry["affinities"] = std::move(affinities);
+    if (std::optional<FirstCode> code = FirstCode::of(p.pid))
+      entry["first_code"] = {code->address, code->bytes};
     if (p.ending) entry["ended"] = true;
   }
   return list;

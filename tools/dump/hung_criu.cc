@@ -21,6 +21,7 @@
 #include "common/proc/maps.h"
 #include "common/proc/status.h"
 #include "common/proc/system_call.h"
+#include "tools/criu/first_code.h"
 
 namespace ckpt::tools {
 namespace {
@@ -32,9 +33,6 @@ constexpr auto kReleaseTimeout = 5s;                   // for the kernel to rele
 constexpr int kLookInterval = 100;                     // milliseconds
 constexpr auto kStopTime = 20ms;                       // until every thread of CRIU has stopped
 constexpr std::string_view kParasiteFile = "CRIUMFD";  // compel maps a memfd of this name
-// compel's code for one system call, which it writes over the first executable bytes:
-// syscall; int3 …
-constexpr std::array<unsigned char, 8> kInjected{0x0f, 0x05, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc};
 // What a process blocks between compel_prepare() and its release. sigfillset(3) of the C library
 // leaves two more signals out.
 constexpr u64 kAllBlocked = 0xfffffffffffbfeff;
@@ -47,27 +45,16 @@ const ProcMapping *mapping_at(const std::vector<ProcMapping> &maps, u64 address)
 
 bool is_parasite(const ProcMapping &m) { return m.path.find(kParasiteFile) != m.path.npos; }
 
-// Where compel executes system calls.
-u64 first_executable(const std::vector<ProcMapping> &maps) {
-  for (const ProcMapping &m : maps)
-    if (m.permissions.size() > 2 && m.permissions[2] == 'x') return m.begin;
-  return 0;
-}
-
-bool code_is_injected(pid_t pid, u64 address) {
-  Result<UniqueFd> memory = proc::open(pid, "mem", O_RDONLY);
-  std::array<unsigned char, kInjected.size()> code{};
-  return memory &&
-         ::pread(memory->get(), code.data(), code.size(), static_cast<off_t>(address)) ==
-             static_cast<ssize_t>(code.size()) &&
-         code == kInjected;
+bool has_code_of_criu(pid_t pid) {
+  std::optional<FirstCode> code = FirstCode::of(pid);
+  return code && code->is_of_criu();
 }
 
 bool thread_may_lose_tracer(pid_t pid, pid_t tid, const std::vector<ProcMapping> &maps) {
   std::optional<proc::SystemCall> call = proc::system_call_of(pid, tid);
   if (!call) return false;
-  u64 counter = call->program_counter, injected = first_executable(maps);
-  if (counter >= injected && counter < injected + kInjected.size()) return false;
+  u64 counter = call->program_counter, code = FirstCode::address_in(maps);
+  if (counter >= code && counter < code + sizeof(FirstCode::bytes)) return false;
   const ProcMapping *where = mapping_at(maps, counter);
   return where && (!is_parasite(*where) || call->number == SYS_recvfrom);
 }
@@ -78,7 +65,7 @@ bool may_lose_tracer(const Process &p) {
   bool in_parasite = std::ranges::any_of(maps, is_parasite);
   Result<proc::Status> status = proc::read_status(p.pid);
   if (!in_parasite && status && status->blocked_signals == kAllBlocked) return false;
-  if (code_is_injected(p.pid, first_executable(maps))) return false;
+  if (has_code_of_criu(p.pid)) return false;
   return std::ranges::all_of(threads_of(p.pid),
                              [&](pid_t tid) { return thread_may_lose_tracer(p.pid, tid, maps); });
 }

@@ -84,6 +84,12 @@ ProcessPolicies policies_of(const json &j) {
           })};
 }
 
+std::optional<FirstCode> first_code_of(const json &process) {
+  if (!process.contains("first_code")) return std::nullopt;
+  const json &code = process.at("first_code");
+  return FirstCode{code.at(0).get<u64>(), code.at(1).get<u64>()};
+}
+
 ImageManifest::DescriptorOf descriptor_of(const json &j) {
   return {j.at("pid").get<pid_t>(), j.at("fd").get<int>()};
 }
@@ -164,7 +170,8 @@ ImageManifest parse_or_throw(const json &j) {
         p.value("ended", false),
         each<ImageManifest::PoliciesOfThreads>(p.value("thread_policies", json::array()),
                                                thread_policies_of),
-        policies_of(p.value("policies", json::object()))};
+        policies_of(p.value("policies", json::object())),
+        first_code_of(p)};
   });
   m.outcome_pipes =
       each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });

@@ -18,6 +18,7 @@
 #include "common/base/copy_facts.h"
 #include "common/base/result.h"
 #include "helper/identity.h"
+#include "tools/criu/first_code.h"
 #include "tools/net/inet_table.h"
 #include "tools/net/socket_options.h"
 #include "tools/proc/affinity.h"
@@ -44,6 +45,7 @@ struct ImageManifest {
     bool ended = false;  // a zombie
     std::vector<PoliciesOfThreads> thread_policies;
     ProcessPolicies policies;
+    std::optional<FirstCode> first_code;
   };
   struct Requirement {  // of one participant
     u32 agent;

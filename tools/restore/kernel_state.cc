@@ -87,4 +87,12 @@ void restore_kernel_state(pid_t root, const ImageManifest &m) {
   restore_watches(processes, m);
 }
 
+Result<> restore_first_code(pid_t root, const ImageManifest &m) {
+  const Processes processes = processes_below(root);
+  for (const ImageManifest::ProcessEntry &recorded : m.processes)
+    if (auto p = processes.find(recorded.pid); p != processes.end() && recorded.first_code)
+      CKPT_CHECK(recorded.first_code->restore_in(p->second.pid));
+  return {};
+}
+
 }  // namespace ckpt::tools

@@ -309,6 +309,7 @@ std::set<pid_t> Restore::stopped_before() const {
 }
 
 Result<> Restore::hand_to_keeper() {
+  CKPT_CHECK(restore_first_code(root_, plan_.manifest));
   restore_affinities(root_, plan_.manifest);
   restore_kernel_state(root_, plan_.manifest);
   // The signal is ignored where it is not wanted.
