@@ -47,7 +47,7 @@ def test_callers_that_ask_nothing_do_not_delay_others(user, helper, said):
             assert "too many requests" in ask(helper, dump_request(2), OTHER)[0]
         else:
             assert "too many requests" not in ask(helper, dump_request(2), OTHER)[0]
-            assert not helper.workers()
+            wait_for(lambda: not helper.workers(), "the end of the worker that has answered")
         user.dump(job.pid, "a.img", "--leave-running")
         answers(ports)
     finally:

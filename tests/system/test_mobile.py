@@ -210,7 +210,7 @@ def test_interference_separates_programs_that_slow_each_other_down(made):
             assert not [r.failure for r in runs if r.failure]
             shares[placement] = time_shared(runs)
         tries.append(shares)
-        if shares["interference"] < 0.6 < shares["first-fit"]:
+        if shares["interference"] < 0.6 * shares["first-fit"]:
             return
     raise AssertionError(tries)
 
