@@ -314,9 +314,10 @@ Result<> Dump::check_recorded() {
 
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be
 // connected to the new session.
-Result<> Dump::check_no_new_agents() const {
+Result<> Dump::check_no_new_agents() {
   pid_t late = new_agent(target_);
   if (late == 0) return {};
+  agents_missed_ = true;
   return fail_with_hint(
       fmt::format(
           "process {} used ckpt or a device for the first time in the middle of the checkpoint",

@@ -135,7 +135,7 @@ class Dump {
   Result<> record_stopped_program();
   Result<> check_recorded();
   Result<> record_owner();
-  Result<> check_no_new_agents() const;
+  Result<> check_no_new_agents();
   Result<> wake();
   Result<> wait_for_contents();
   Result<> write();
