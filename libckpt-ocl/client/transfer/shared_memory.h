@@ -39,8 +39,8 @@
 namespace ckpt::ocl {
 
 struct SharedMemory {
-  // `offset`: of the buffer in the file.
-  SharedMemory(SharedRange *r, size_t offset);
+  // `at`: the buffer's offset in the file.
+  SharedMemory(SharedRange *r, size_t at);
   SharedMemory(const SharedMemory &) = delete;
   ~SharedMemory();
 
@@ -75,7 +75,8 @@ void leave_buffer_files();
 Result<> map_buffer_files();
 // For attach(): the buffer was made again, and is empty.
 Result<> share_memory_again(Mem &m);
-// For resume().
+// For resume(). Memory of the program's own that the new device does not share is given up only
+// here, because a move that fails goes back to a device that shares it.
 void close_buffer_files();
 
 }  // namespace ckpt::ocl
