@@ -144,7 +144,6 @@ void share_own(Mem &m) {
 
 // The driver's buffer is a copy from now on.
 void stop_sharing(SharedMemory &s) {
-  if (!s.own || !s.in_proxy) return;
   s.edges.clear();
   static std::atomic<bool> warned{false};
   if (!warned.exchange(true))
@@ -229,8 +228,12 @@ Result<> map_buffer_files() {
   return {};
 }
 
+// Only here is it certain that the program does not go back to devices that share its pages.
 void close_buffer_files() {
-  for (Mem *m : sharing()) m->shared->range->close_file();
+  for (Mem *m : sharing()) {
+    m->shared->range->close_file();
+    if (m->shared->own && !m->shared->in_proxy) stop_sharing(*m->shared);
+  }
 }
 
 Result<> share_memory_again(Mem &m) {
@@ -242,7 +245,6 @@ Result<> share_memory_again(Mem &m) {
   SharedMemory &s = *m.shared;
   bool given = s.range->file() >= 0 && !m.context->copies && !link().compiles_elsewhere() &&
                give_to_proxy(m, s.range->file(), s.offset);
-  if (!given) stop_sharing(s);
   s.in_proxy = given;
   if (given || !s.only_copy) return {};
   const std::byte *from = host_side(m);
