@@ -9,6 +9,7 @@ import pytest
 
 from conftest import tree_of, wait_for
 from test_opencl import Programs, devices, finished, wait_until_computing  # noqa: F401
+from test_opencl_width import EXTRA_OPTIONS
 
 
 @pytest.fixture
@@ -22,9 +23,15 @@ def steps(job):
     return sum(line.startswith("step ") for line in job.lines)
 
 
+def makes_steps(job, n):
+    before = steps(job)
+    wait_for(lambda: steps(job) >= before + n or job.process.poll() is not None, f"{n} steps")
+    assert job.process.poll() is None, job.text + job.error_text
+
+
 def started(ocl, device="pocl"):
     job = ocl.start("owed", device=device)
-    wait_for(lambda: steps(job) >= 3, "three steps")
+    makes_steps(job, 3)
     return job
 
 
@@ -42,16 +49,18 @@ def state_of(pid):
 def ends_well_without_image(ocl, job, dump):
     assert dump.wait() != 0, dump.text
     assert not (ocl.ckpt.folder / "one").exists()
-    before = steps(job)
-    wait_for(lambda: steps(job) >= before + 2, "two steps more")
+    makes_steps(job, 2)
     ocl.ckpt.dump(job.pid, "two", "--leave-running")
     ocl.go()
     finished(job)
     finished(ocl.restore("two", "pocl"))
 
 
-@pytest.mark.parametrize("device", ["pocl", "basic", "rusticl"])
-def test_contents_are_those_of_the_pause(ocl, device):
+@pytest.mark.parametrize("device, own_memory", [("pocl", False), ("pocl", True), ("basic", False), ("rusticl", False)])
+def test_contents_are_those_of_the_pause(ocl, device, own_memory):
+    """With memory of its own, as an accelerator has it, or with pages that program and driver share."""
+    if own_memory:
+        ocl.ckpt.env.update(LD_PRELOAD=EXTRA_OPTIONS, CKPT_TEST_ACCELERATOR="1")
     job = started(ocl, device)
     report = ocl.ckpt.dump(job.pid, "one", "--leave-running")
     assert "drain" in [p["name"] for p in report["phases"]]
@@ -61,7 +70,7 @@ def test_contents_are_those_of_the_pause(ocl, device):
     ocl.ckpt.env.pop("CKPT_TEST_OWED")
     for image in ("one", "two"):
         copy = ocl.restore(image, device)
-        wait_for(lambda: steps(copy) >= 2, "two steps of the copy")
+        makes_steps(copy, 2)
         wait_until_computing(copy)
         ocl.ckpt.dump(copy.pid, f"{image}-again")
         assert copy.wait() == 85
