@@ -141,6 +141,19 @@ enum class Op : u16 {
   ShareMemory = 30,
   // {u64 mem}: sync; the buffer file of the buffer follows on the socket (kBufferFile)
   BufferFile = 31,
+  // Contents that the proxy copies to a file while the program runs on
+  // (proxy/serve/owed_contents.h).
+  // {u64 bytes}, on the socket with the file: sync; contents of an earlier OwedFile are not copied
+  // any
+  // more
+  OwedFile = 50,
+  // {u64 mem, u64 offset, u64 bytes, u64 at}: these bytes belong at `at` of the file
+  Owed = 51,
+  // {}, on the socket with the tool's: sync; the copies begin, and the tool is told by Drained
+  // (agent/protocol.h)
+  OwedBegin = 52,
+  // {u64 mem, 0: all}: what follows may change the memory object, so its contents are copied now
+  Settle = 53,
   // {u64 queue}: a completion once everything enqueued so far has finished
   Marker = 40,
 };

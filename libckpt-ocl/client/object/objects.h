@@ -201,10 +201,10 @@ struct Mem : Object {
 
   // Of a root: a command may have written to it since the last save.
   std::atomic<bool> written{true};
+  // Of a root: the proxy still has to copy its contents for a checkpoint (link/owed.h).
+  std::atomic<bool> owed{false};
 
   Mem *root() { return parent ? parent->root() : this; }
-  // Called before a command that writes to this object is sent.
-  void will_be_written() { root()->written.store(true, std::memory_order_relaxed); }
   size_t root_offset(size_t offset) const {
     return parent ? parent->root_offset(origin + offset) : offset;
   }

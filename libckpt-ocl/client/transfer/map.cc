@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "libckpt-ocl/client/link/owed.h"
 #include "libckpt-ocl/client/object/memory_flags.h"
 #include "libckpt-ocl/client/transfer/image_transfer.h"
 #include "libckpt-ocl/client/transfer/in_place.h"
@@ -65,8 +66,10 @@ std::optional<cl_int> map_in_place(cl_command_queue queue, cl_command_type type,
 
 cl_int read_mapped(cl_command_queue queue, cl_command_type type, Mem &m, const Mem::Map &map,
                    Blocking blocking, Waits waits, cl_event *out) {
-  if (shares_pages(m))
+  if (shares_pages(m)) {
+    if (map.flags & kWrites) will_be_written(m);  // from now on without a command
     if (auto r = map_in_place(queue, type, waits, blocking, out)) return *r;
+  }
   if (map.flags & CL_MAP_WRITE_INVALIDATE_REGION)
     return enqueue_marker(queue, type, waits, blocking, out);
   if (map.box) return read_box(queue, type, m, *map.box, pitches(m), map.at, blocking, waits, out);
@@ -76,7 +79,7 @@ cl_int read_mapped(cl_command_queue queue, cl_command_type type, Mem &m, const M
 cl_int write_mapped(Command &c, Mem &m, const Mem::Map &map) {
   if (!(map.flags & kWrites)) return send_marker(c);
   if (shares_pages(m)) {
-    m.will_be_written();
+    will_be_written(m);
     return send_marker(c);
   }
   if (map.box) return send_box(c, m, *map.box, pitches(m), map.at);
@@ -133,7 +136,7 @@ cl_int unmap_region(cl_command_queue queue, Mem &m, void *at, Waits waits, cl_ev
   std::optional<Mem::Map> map = find_map(m, at);
   if (!map) return CL_INVALID_VALUE;
   if (shares_pages(m) && runs_at_once(c, out)) {
-    if (map->flags & kWrites) m.will_be_written();
+    if (map->flags & kWrites) will_be_written(m);
     edges_to_files();
     cl_int r = hand_out_finished(c, out);
     erase_map(m, map->at);

@@ -228,6 +228,7 @@ Result<> map_buffer_files() {
   return {};
 }
 
+// Only here is it certain that the program does not go back to devices that share its pages.
 void close_buffer_files() {
   for (Mem *m : sharing()) {
     m->shared->range->close_file();

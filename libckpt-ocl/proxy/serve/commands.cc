@@ -154,6 +154,38 @@ void share_memory(Server &s, const CommandHeader &h, Reader r, int file) {
           r.ok() ? s.buffer_files.share(s.objects, number, offset, size, file) : CL_INVALID_VALUE);
 }
 
+namespace {
+
+cl_int owe(Server &s, Reader &r) {
+  OwedContents::Piece p;
+  p.number = r.get<u64>();
+  p.offset = r.get<u64>();
+  p.bytes = r.get<u64>();
+  p.at = r.get<u64>();
+  p.mem = s.objects.get<cl_mem>(Kind::Mem, p.number);
+  if (!r.ok() || !p.mem) return CL_INVALID_MEM_OBJECT;
+  p.queue = s.transfer_queue(p.mem);
+  p.pages = s.buffer_files.contents(p.number, p.offset, p.bytes);
+  return s.owed.add(p);
+}
+
+void settle(Server &s, u64 number) { number ? s.owed.settle(number) : s.owed.settle_all(); }
+
+}  // namespace
+
+void owed_contents(Server &s, const CommandHeader &h, Reader r, int fd) {
+  cl_int status = CL_SUCCESS;
+  switch (static_cast<Op>(h.op)) {
+    case Op::OwedFile: status = s.owed.open(fd, r.get<u64>()); break;
+    case Op::Owed: status = owe(s, r); break;
+    case Op::OwedBegin: status = s.owed.begin(fd); break;
+    default: settle(s, r.get<u64>());
+  }
+  if (status != CL_SUCCESS)
+    log::error("the contents of buffers are not copied: OpenCL error {}", status);
+  s.reply(h, status);
+}
+
 void buffer_file(Server &s, const CommandHeader &h, Reader r) {
   int file = s.buffer_files.file(r.get<u64>());
   if (file < 0 || !(h.flags & kSync)) return s.reply(h, CL_INVALID_MEM_OBJECT);
