@@ -11,6 +11,7 @@ import pytest
 from conftest import BUILD, wait_for
 from test_opencl import Programs, assert_no_driver, bed_environment, devices, finished, wait_until_computing  # noqa: F401
 from test_opencl_width import EXTRA_OPTIONS
+from test_remote import Server
 
 PROXY = str(BUILD / "libckpt-ocl" / "ckpt-ocl-proxy")
 ADDRESSES = range(0x2000_0000_0000, 0x4000_0000_0000)
@@ -134,3 +135,21 @@ def test_the_check_looks_at_the_addresses(ocl, svm, words):
     command = ["prlimit", "--as=300000000000", PROXY, "--check", "--device", here["id"]]
     r = subprocess.run(command, input=json.dumps({"needs": {"devices": devices}}), env=ocl.ckpt.env, capture_output=True, text=True, timeout=60)
     assert r.returncode == 1 and words in r.stdout, r.stdout + r.stderr
+
+
+def test_a_device_of_another_node_has_none(ocl):
+    server = Server(ocl)
+    job = ocl.start("svm_calls", "absent", device=server.device(host=server.unix))
+    finished(job)
+    assert "clSVMAlloc is not supported here" in job.error_text
+    job = ocl.start("svm", 71, 0, device="pocl")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    refused = ocl.restore("image", server.device(host=server.unix))
+    assert refused.wait() != 0 and refused.text == ""
+    assert "a device of another node cannot map" in refused.error_text, refused.error_text
+    job = ocl.restore("image", "pocl")
+    wait_until_computing(job)
+    ocl.go()
+    finished(job)

@@ -14,13 +14,13 @@ TEST_CASE("parts are taken at their alignment, and joined again") {
   CHECK(s.take(10, 128) == 128u);
   CHECK(s.take(100, 1) == 10u);
   CHECK_FALSE(s.all_free());
-  CHECK_FALSE(s.take(900, 1));
+  CHECK_FALSE(s.take(900, 1).has_value());
   s.give(0, 10);
   s.give(128, 10);
   s.give(10, 100);
   CHECK(s.all_free());
   CHECK(s.take(1000, 4096) == 0u);
-  CHECK_FALSE(s.take(1, 1));
+  CHECK_FALSE(s.take(1, 1).has_value());
 }
 
 TEST_CASE("no two parts overlap, whatever the order") {
