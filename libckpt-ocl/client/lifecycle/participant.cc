@@ -264,7 +264,7 @@ class OpenCl final : public agent::Participant {
   void devices(std::vector<std::string> &all) override { append_used_devices(all); }
 
   Result<> detach() override {
-    take_buffer_files();
+    CKPT_CHECK(take_buffer_files());
     CKPT_CHECK(link().park());
     leave_buffer_files();
     std::unordered_set<Mem *> mapped;
@@ -272,7 +272,7 @@ class OpenCl final : public agent::Participant {
     for (Mem *m : mems)
       if (!m->maps.empty()) mapped.insert(m->root());
     for (Mem *m : mems)  // an unmapped shadow holds nothing that the device does not have
-      if (m->shadow.data && !mapped.contains(m))
+      if (m->shadow.data && !m->svm && !mapped.contains(m))
         ::madvise(m->shadow.data, m->shadow.bytes, MADV_DONTNEED);
     return {};
   }

@@ -23,15 +23,6 @@ namespace {
 constexpr cl_map_flags kAllFlags = CL_MAP_READ | CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION;
 constexpr cl_map_flags kWrites = CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION;
 
-cl_int enqueue_marker(cl_command_queue queue, cl_command_type type, Waits waits, Blocking blocking,
-                      cl_event *out) {
-  Command c(queue, type, waits);
-  if (c.status() != CL_SUCCESS) return c.status();
-  Ref<Event> done(blocking == Blocking::Yes ? &c.event() : nullptr);
-  cl_int r = c.run(out, Trip::OneWay, send_marker);
-  return r == CL_SUCCESS && done && wait(*done) < 0 ? done->status.load() : r;
-}
-
 std::vector<Mem::Map>::iterator map_at(Mem &m, const void *at) {
   return std::find_if(m.maps.begin(), m.maps.end(), [&](auto &map) { return map.at == at; });
 }
@@ -88,6 +79,15 @@ cl_int write_mapped(Command &c, Mem &m, const Mem::Map &map) {
 
 }  // namespace
 
+cl_int enqueue_marker(cl_command_queue queue, cl_command_type type, Waits waits, Blocking blocking,
+                      cl_event *out) {
+  Command c(queue, type, waits);
+  if (c.status() != CL_SUCCESS) return c.status();
+  Ref<Event> done(blocking == Blocking::Yes ? &c.event() : nullptr);
+  cl_int r = c.run(out, Trip::OneWay, send_marker);
+  return r == CL_SUCCESS && done && wait(*done) < 0 ? done->status.load() : r;
+}
+
 std::byte *host_side(Mem &m) {
   if (m.host_ptr) return m.host_ptr;
   Mem &root = *m.root();
@@ -102,10 +102,13 @@ std::byte *host_side(Mem &m) {
   return root.shadow.data + m.root_offset(0);
 }
 
+bool are_map_flags_valid(cl_map_flags flags) {
+  if (flags & ~kAllFlags) return false;
+  return !(flags & CL_MAP_WRITE_INVALIDATE_REGION) || !(flags & (CL_MAP_READ | CL_MAP_WRITE));
+}
+
 cl_int check_map_flags(const Mem &m, cl_map_flags flags) {
-  if (flags & ~kAllFlags) return CL_INVALID_VALUE;
-  if ((flags & CL_MAP_WRITE_INVALIDATE_REGION) && (flags & (CL_MAP_READ | CL_MAP_WRITE)))
-    return CL_INVALID_VALUE;
+  if (!are_map_flags_valid(flags)) return CL_INVALID_VALUE;
   bool no_read = (flags & CL_MAP_READ) && (m.flags & kNoRead);
   bool no_write = (flags & kWrites) && (m.flags & kNoWrite);
   return no_read || no_write ? CL_INVALID_OPERATION : CL_SUCCESS;

@@ -94,6 +94,8 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::ReadContents:
     case Op::WriteContents: return move_contents(*this, h, r);
     case Op::ShareMemory: return share_memory(*this, h, r, c.fd);
+    case Op::ShareBlock: return share_block(*this, h, r, c.fd);
+    case Op::ShareInBlock: return share_in_block(*this, h, r);
     case Op::BufferFile: return buffer_file(*this, h, r);
     case Op::OwedFile:
     case Op::Owed:

@@ -15,6 +15,7 @@
 #include "libckpt-ocl/proxy/serve/header_folder.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
 #include "libckpt-ocl/proxy/serve/owed_contents.h"
+#include "libckpt-ocl/proxy/serve/pointer_arguments.h"
 #include "libckpt-ocl/proxy/serve/queues.h"
 #include "ring/channel.h"
 
@@ -40,6 +41,7 @@ class Server {
   Queues queues{channel, output, objects};
   BufferFiles buffer_files;
   OwedContents owed;
+  PointerArguments pointer_arguments;
   std::optional<Portable> portable;  // with --portable
 
   // The files for the next build of a program, after Op::Headers.
@@ -107,6 +109,8 @@ void transfer_image(Server &s, const CommandHeader &h, Reader r);
 void sub_devices(Server &s, const CommandHeader &h, Reader r);
 void kernel_sub_group(Server &s, const CommandHeader &h, Reader r);
 void share_memory(Server &s, const CommandHeader &h, Reader r, int file);
+void share_block(Server &s, const CommandHeader &h, Reader r, int file);
+void share_in_block(Server &s, const CommandHeader &h, Reader r);
 void buffer_file(Server &s, const CommandHeader &h, Reader r);
 void owed_contents(Server &s, const CommandHeader &h, Reader r, int fd);
 void move_contents(Server &s, const CommandHeader &h, Reader r);
