@@ -4,9 +4,10 @@
 #include <signal.h>
 #include <time.h>
 
-#include <algorithm>
+#include <atomic>
 
 #include "common/base/clock.h"
+#include "common/base/shortage.h"
 #include "tools/criu_guard/programs_below.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/suspend.h"
@@ -45,6 +46,13 @@ class TimeLimit {
   timer_t timer_{};
 };
 
+Result<> too_late(milliseconds limit) {
+  return fail_with_hint(
+      fmt::format("the programs were not suspended within the {:.1f} s that CRIU's timeout leaves",
+                  std::chrono::duration<double>(limit).count()),
+      "raise `timeout` in CRIU's configuration, or try again later");
+}
+
 // It has nothing to suspend, or a user has suspended it.
 Result<bool> is_suspended(const Target &target, Cancel &cancel) {
   Agents agents(cancel);
@@ -54,18 +62,23 @@ Result<bool> is_suspended(const Target &target, Cancel &cancel) {
 
 }  // namespace
 
-Result<> DumpGuard::suspend(milliseconds limit) {
+bool DumpGuard::suspend(milliseconds limit, const Answer &answer) {
   Cancel cancel;
   TimeLimit time(limit);
+  std::atomic<bool> answered = false;
+  auto once = [&](const Result<> &result) {
+    if (answered.exchange(true)) return false;
+    answer(result);
+    return true;
+  };
+  // At once: to undo what has begun takes longer than CRIU waits.
+  OnCancel late(cancel, [&] { once(time.is_over() ? too_late(limit) : cancel.check()); });
+  // Processes are given more than there is, so that the message names CRIU's limit.
   constexpr int kPerSecond = 1000;
-  int seconds = limit.count() > 0 ? std::max(1, static_cast<int>(limit.count() / kPerSecond))
-                                  : kSecondsWithoutLimit;
-  Result<> done = suspend_thawed(cancel, seconds);
-  if (done || !time.is_over()) return done;
-  return fail_with_hint(
-      fmt::format("the programs were not suspended within the {:.1f} s that CRIU's timeout leaves",
-                  std::chrono::duration<double>(limit).count()),
-      "raise `timeout` in CRIU's configuration, or try again later");
+  int seconds =
+      limit.count() > 0 ? static_cast<int>(limit.count() / kPerSecond) + 2 : kSecondsWithoutLimit;
+  Result<> done = guarded([&] { return suspend_thawed(cancel, seconds); });
+  return once(done) && done;
 }
 
 // A container that is frozen cannot give anything back. CRIU freezes it again, or finds it as it

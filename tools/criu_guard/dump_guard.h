@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <vector>
 
 #include "common/base/result.h"
@@ -22,9 +23,10 @@ class DumpGuard {
   // `image`: the folder of CRIU's image.
   DumpGuard(pid_t root, int image) : root_(root), image_(image) {}
 
-  // Returns within `limit`; zero: without a limit. After a failure, suspended() names those that
-  // are suspended nevertheless.
-  Result<> suspend(std::chrono::milliseconds limit);
+  using Answer = std::function<void(const Result<> &)>;
+  // Answers within `limit` (zero: without a limit), and perhaps returns later. False: it has
+  // failed; suspended() names the programs that are suspended nevertheless.
+  bool suspend(std::chrono::milliseconds limit, const Answer &answer);
   // By suspend(), and not by a user before.
   const std::vector<SuspendedProgram> &suspended() const { return suspended_; }
 

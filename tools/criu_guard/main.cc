@@ -56,8 +56,7 @@ int dump(pid_t root, std::chrono::milliseconds limit) {
   }
   log_beside_image();
   DumpGuard guard(root, kImage);
-  Result<> suspended = guarded([&] { return guard.suspend(limit); });
-  answer(suspended);
+  bool suspended = guard.suspend(limit, answer);
   if (suspended) serve(root);
   resume_when_free(guard.suspended());
   return suspended ? 0 : 1;

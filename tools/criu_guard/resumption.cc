@@ -39,11 +39,12 @@ bool is_free(pid_t keeper) {
   return !Freezer::holding(keeper);
 }
 
-// False: the program has ended.
+// False: the program has ended. A dead process is free as well, and a restore may already have
+// given its PID to the copy.
 bool wait_until_free(const SuspendedProgram &program) {
   for (auto poll = kFirstPoll; !program.handle.ends_within(poll);
        poll = std::min(2 * poll, kLastPoll))
-    if (is_free(program.keeper)) return true;
+    if (is_free(program.keeper)) return !program.handle.ends_within(0ms);
   return false;
 }
 
