@@ -60,6 +60,16 @@ Result<bool> is_suspended(const Target &target, Cancel &cancel) {
   return agents.empty() || (agents.suspended() && agents.depth() == protocol::Depth::Full);
 }
 
+// After a suspend, an agent connects to its keeper. CRIU would lose that connection if the keeper
+// had not accepted it, and the restored agent would take the keeper for dead. An agent answers when
+// it has connected, and the keeper accepts in the order in which others connect.
+Result<> wait_for_connections(const Target &target, Cancel &cancel) {
+  Agents agents(cancel);
+  CKPT_CHECK(agents.connect(target));
+  renew_session_files(target.keeper, target.session_socket);
+  return {};
+}
+
 }  // namespace
 
 bool DumpGuard::suspend(milliseconds limit, const Answer &answer) {
@@ -110,7 +120,7 @@ Result<> DumpGuard::suspend_one(const Target &target, size_t level, Cancel &canc
   if (report.deepened) return {};
   suspended_.push_back(std::move(program));
   keepers_.push_back(nested_pid(keeper, level));
-  return {};
+  return wait_for_connections(target, cancel);
 }
 
 }  // namespace ckpt::tools
