@@ -152,7 +152,15 @@ static int wait_for_answer(int socket, long most) {
   }
 }
 
-/* An answer is one message: '+' for success, or '-' and why not. `most`: 0 is without a limit. */
+static void leave_guard(void) {
+  if (guard >= 0) close(guard);
+  guard = -1;
+}
+
+/*
+ * An answer is one message: '+' for success, '-' and why not, or '0' if there is nothing to guard.
+ * `most`: 0 is without a limit.
+ */
 static int answer(long most) {
   char text[MAX_TEXT];
   int ready = wait_for_answer(guard, most);
@@ -160,13 +168,9 @@ static int answer(long most) {
   ssize_t n = ready < 0 ? -1 : recv(guard, text, sizeof text - 1, 0);
   if (n <= 0) return refuse("ckpt-criu-guard has ended without an answer");
   text[n] = '\0';
-  if (text[0] == '+') return 0;
-  return refuse(text + 1);
-}
-
-static void leave_guard(void) {
-  if (guard >= 0) close(guard);
-  guard = -1;
+  if (text[0] == '-') return refuse(text + 1);
+  if (text[0] == '0') leave_guard();
+  return 0;
 }
 
 static int init(int stage) {
@@ -200,8 +204,8 @@ static int checkpoint_devices(int pid) {
   (void)pid;
   if (guard < 0 || checked) return -ENOTSUP;
   checked = 1;
-  if (send(guard, "check", 5, MSG_NOSIGNAL) == 5 && answer(CHECK_MS) == 0) return -ENOTSUP;
-  return -1;
+  if (send(guard, "check", 5, MSG_NOSIGNAL) != 5) return refuse("ckpt-criu-guard has ended");
+  return answer(CHECK_MS) == 0 ? -ENOTSUP : -1;
 }
 
 /* The processes are still stopped; the guard waits until CRIU has left them. */

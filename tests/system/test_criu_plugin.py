@@ -230,15 +230,17 @@ def test_criu_is_killed_after_the_suspend(tree):
 
 
 def test_a_tree_without_programs_of_ckpt(tree):
-    tree.add("counter", tree.ckpt.programs / "counter", 500)
+    tree.add("counter", tree.ckpt.programs / "counter", 2000)
     tree.run()
     tree.wait_text("counter", "\n3\n")
     tree.image.mkdir()
     (tree.image / RECORD).write_text('{"suspended": [[1]]}')  # of an earlier dump
+    for _ in range(5):
+        assert tree.dump("--leave-running") == 0, tree.log[-2000:]
     tree.moved()
     assert 'Plugin "ckpt_plugin"' in tree.log and not (tree.image / RECORD).exists() and not (tree.image / LOG).exists()
     tree.finish()
-    assert [int(n) for n in tree.text("counter").splitlines() if n.isdigit()] == list(range(500))
+    assert [int(n) for n in tree.text("counter").splitlines() if n.isdigit()] == list(range(2000))
 
 
 def test_a_program_that_uses_no_device(tree):

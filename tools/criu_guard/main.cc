@@ -26,7 +26,7 @@ namespace {
 constexpr int kPlugin = 3, kImage = 4;
 constexpr size_t kMaxText = 8000;  // the plugin reads so much
 
-// One message: '+', or '-' and why not.
+// One message: '+', or '-' and why not. It is '0' where there is nothing to guard.
 void answer(const Result<> &result) {
   std::string text = result ? "+" : "-" + result.error().text();
   ::send(kPlugin, text.data(), std::min(text.size(), kMaxText), MSG_NOSIGNAL);
@@ -51,8 +51,7 @@ void log_beside_image() {
 int dump(pid_t root, std::chrono::milliseconds limit) {
   if (!has_programs_below(root)) {
     (void)write_record(kImage, {});  // of an earlier dump into the same folder
-    answer({});
-    return 0;
+    return ::send(kPlugin, "0", 1, MSG_NOSIGNAL) == 1 ? 0 : 1;
   }
   log_beside_image();
   DumpGuard guard(root, kImage);
