@@ -171,15 +171,17 @@ enum class Type : u16 {
                       // prepare these devices; answered by Ok
   MemoryGiven = 116,  // {u32 n, n × {u64 key, u64 bytes}} + n handles of physical memory; answered
                       // by Ok
-  DrainWanted = 117,  // {u64 bytes, u64 n, n × {u64 key, u64 offset, u64 bytes, u64 at}} + a file
-                      // of so many bytes, a socket of a tool: copy there; answered by Ok
+  DrainWanted = 117,  // {u64 bytes, u64 n, n × {u64 key, u64 offset, u64 bytes, u64 at}, u8 1: the
+                      // program goes on meanwhile; 0 or missing: not} + a file of so many bytes, a
+                      // socket of a tool: copy there; answered by Ok {u64 bytes that are copied
+                      // before MemoryWanted is answered}
   OwnerLeave = 118,   // {}: keep the memory after the hang-up, until ProxyAgain or the session's
                       // end; answered by Ok
   OwedAllowed = 120,  // {}: before Quiesce: the program goes on after the dump, and the Save may
                       // leave contents to a process that copies them meanwhile; answered by Ok.
                       // Older agents refuse it
-  MemoryWanted = 119,  // {}: answered, when the copies have ended, by MemoryGiven with the next of
-                       // them; n = 0: there are no more
+  MemoryWanted = 119,  // {}: answered, when nothing is copied from them any more, by MemoryGiven
+                       // with the next of them; n = 0: there are no more
 
   // Before Detach or Suspend, where a program has several processes: all are taken this far before
   // any of them goes further.
@@ -264,9 +266,10 @@ inline constexpr u32 kOverwrite = 2;
 inline constexpr u32 kAsTemplate = 4;
 
 // The message in the outcome pipe, written at once: u32 size of the rest, then these fields.
-enum class Outcome : u8 { Continue = 'C', Restored = 'R', Failed = 'F' };
+enum class Outcome : u8 { Continue = 'C', ContinueOwed = 'O', Restored = 'R', Failed = 'F' };
 //   {u8 Outcome, u32 agent (its number in the image),
-//    str: Restored: session socket of the new keeper; Failed: why; Continue: empty}
+//    str: Restored: session socket of the new keeper; Failed: why; otherwise empty}
+// ContinueOwed, after ContentsLater {1}: as Continue, but these contents are not in their file yet.
 // On Continue ckpt_checkpoint() reports that the image is written, so a dump that CheckpointWanted
 // requested sends it only when the image is durable.
 inline constexpr u32 kMaxOutcomeBytes = 4096;

@@ -24,6 +24,16 @@ Result<> read_waiting(int fd, void *data, size_t size) {
   return {};
 }
 
+bool is_known(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::Continue:
+    case Outcome::ContinueOwed:
+    case Outcome::Restored:
+    case Outcome::Failed: return true;
+  }
+  return false;
+}
+
 Result<CheckpointOutcome> read_message(int fd) {
   u32 size = 0;
   CKPT_CHECK(read_waiting(fd, &size, sizeof size));
@@ -33,9 +43,7 @@ Result<CheckpointOutcome> read_message(int fd) {
   CKPT_CHECK(read_waiting(fd, body.data(), size));
   Reader in(body);
   CheckpointOutcome read{in.get<protocol::Outcome>(), in.get<u32>(), std::string(in.str())};
-  bool known = read.outcome == Outcome::Continue || read.outcome == Outcome::Restored ||
-               read.outcome == Outcome::Failed;
-  if (!in.done() || !known) return fail("the outcome message is malformed");
+  if (!in.done() || !is_known(read.outcome)) return fail("the outcome message is malformed");
   return read;
 }
 

@@ -15,6 +15,9 @@ struct CheckpointOutcome {
   protocol::Outcome outcome = protocol::Outcome::Failed;
   u32 agent = 0;     // Restored: the number of this agent in the image
   std::string text;  // Restored: the socket of the new session; Failed: why
+  bool continues() const {
+    return outcome == protocol::Outcome::Continue || outcome == protocol::Outcome::ContinueOwed;
+  }
 };
 
 // Waits without a time limit. End of file and malformed messages count as Failed.

@@ -127,8 +127,7 @@ class Lifecycle {
 
   // Between them the agent opens its socket again, because a thread that learns the outcome may
   // request the next checkpoint at once.
-  // The same devices again. `complete`: the dump has succeeded, so contents that came after the
-  // save are in the store.
+  // The same devices again. `complete`: contents that come after the save are all in the store.
   void reattach(bool complete = false);
   void lose_devices(const Error &why);  // none: every call of their API fails from now on
   void finish(Verdict verdict);

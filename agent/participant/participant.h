@@ -138,11 +138,14 @@ class Sink {
     u64 bytes = 0;
   };
   virtual File later_file() const { return {}; }
-  // Before the first later(): `socket` is that process's, and tells the tool what is there.
-  virtual Result<> begin_later(int) { return fail("this save has no memory for later copies"); }
+  // Before the first later(): `socket` is that process's, and tells the tool what is there. `owed`,
+  // if takes_owed(): the program may run on meanwhile.
+  virtual Result<> begin_later(int, bool) {
+    return fail("this save has no memory for later copies");
+  }
 
-  // For device memory that another process copies after this save, and while the program runs on:
-  // whether begin_owed() may be called.
+  // Whether contents may come while the program runs on: by begin_later(), if takes_later(), or
+  // else by begin_owed().
   virtual bool takes_owed() const { return false; }
   // Before the first owed(): that process writes to `file`, and `socket` tells the tool what is
   // there.

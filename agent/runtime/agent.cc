@@ -266,7 +266,7 @@ void Agent::after_detach(OwnFd outcome_pipe) {
   else
     lifecycle.reattach(read.outcome == protocol::Outcome::Continue);
   listen();
-  if (read.outcome == protocol::Outcome::Continue)
+  if (read.continues())
     lifecycle.finish({CKPT_CONTINUED, {}});
   else
     lifecycle.finish({CKPT_ERR_FAILED, {read.text, {}}});

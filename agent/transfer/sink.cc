@@ -69,13 +69,13 @@ Result<> StagingSink::due(u32 region, u64 offset, u64 bytes, u64 at) {
   return send_place(Type::ContentsDue, region, offset, bytes, at);
 }
 
-Result<> StagingSink::begin_later(int socket) {
-  return tool_.send(Type::ContentsLater, Writer().put(u8{0}), std::span(&socket, 1));
+Result<> StagingSink::begin_later(int socket, bool owed) {
+  return tool_.send(Type::ContentsLater, Writer().put(u8{owed}), std::span(&socket, 1));
 }
 
 Result<> StagingSink::begin_owed(File file, int socket) {
   CKPT_CHECK(send_file(file));
-  return tool_.send(Type::ContentsLater, Writer().put(u8{1}), std::span(&socket, 1));
+  return begin_later(socket, true);
 }
 
 void StagingSink::looked(const Looked &looked) {

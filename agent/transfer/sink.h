@@ -67,7 +67,7 @@ class StagingSink : public Sink, public StoreReader {
   Result<> due(u32 region, u64 offset, u64 bytes, u64 at) override;
   bool takes_later() const override { return lineage_.reads_store && lineage_.has_owner; }
   Result<> send_file(File file) override;
-  Result<> begin_later(int socket) override;
+  Result<> begin_later(int socket, bool owed) override;
   bool takes_owed() const override { return alone_ && lineage_.reads_store && lineage_.takes_owed; }
   Result<> begin_owed(File file, int socket) override;
   Result<> owed(u32 region, u64 offset, u64 bytes, u64 at) override {

@@ -114,9 +114,9 @@ Sink::File CopyingSink::later_file() const {
   return {store_.direct_fd(), store_.direct()->bytes()};
 }
 
-Result<> CopyingSink::begin_later(int socket) {
+Result<> CopyingSink::begin_later(int socket, bool owed) {
   CKPT_CHECK(reader_->send_file(later_file()));
-  return next_.begin_later(socket);
+  return next_.begin_later(socket, owed);
 }
 
 Result<Sink::Later> CopyingSink::later(u32 region, u64 offset, u64 bytes) {

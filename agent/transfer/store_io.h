@@ -59,7 +59,8 @@ class CopyingSink : public Sink {
   bool takes_later() const override;
   Result<Later> later(u32 region, u64 offset, u64 bytes) override;
   File later_file() const override;
-  Result<> begin_later(int socket) override;
+  Result<> begin_later(int socket, bool owed) override;
+  bool takes_owed() const override { return takes_later() && next_.takes_owed(); }
   // After the last put(): waits until all pieces are in the store and passed to `next`.
   Result<> finish();
 

@@ -37,11 +37,11 @@ Result<Message> MemoryOwner::answer() {
   return std::move(*m);
 }
 
-Result<> MemoryOwner::ask(u16 type, ByteView body, std::span<const int> fds) {
+Result<Message> MemoryOwner::ask(u16 type, ByteView body, std::span<const int> fds) {
   CKPT_CHECK(send_message(connection_.get(), type, body, fds));
   CKPT_TRY(Message m, answer());
   if (m.type != number(Type::Ok)) return fail("it answered {} with {}", type, m.type);
-  return {};
+  return m;
 }
 
 // Where the keeper is of an earlier version, it refuses.
@@ -65,7 +65,8 @@ Result<> MemoryOwner::start(const std::vector<std::string> &uuids) {
   Writer devices;
   devices.put(static_cast<u32>(uuids.size()));
   for (const std::string &uuid : uuids) devices.str(uuid);
-  return ask(number(Type::OwnerBegin), devices.bytes());
+  CKPT_CHECK(ask(number(Type::OwnerBegin), devices.bytes()));
+  return {};
 }
 
 Result<> MemoryOwner::give(const std::vector<SharedMemory> &some) {
@@ -76,16 +77,19 @@ Result<> MemoryOwner::give(const std::vector<SharedMemory> &some) {
     body.put(s.key).put(s.bytes);
     handles.push_back(s.handle.get());
   }
-  return ask(number(Type::MemoryGiven), body.bytes(), handles);
+  CKPT_CHECK(ask(number(Type::MemoryGiven), body.bytes(), handles));
+  return {};
 }
 
-Result<> MemoryOwner::drain(int file, u64 file_bytes, int tool,
-                            const std::vector<OwnerCopy> &copies) {
+Result<u64> MemoryOwner::drain(int file, u64 file_bytes, int tool,
+                               const std::vector<OwnerCopy> &copies, bool device_copies) {
   Writer body;
   body.put(file_bytes).put(static_cast<u64>(copies.size()));
   for (const OwnerCopy &c : copies) body.put(c.key).put(c.offset).put(c.bytes).put(c.at);
+  if (device_copies) body.put(u8{1});
   const int fds[] = {file, tool};
-  return ask(number(Type::DrainWanted), body.bytes(), fds);
+  CKPT_TRY(Message m, ask(number(Type::DrainWanted), body.bytes(), fds));
+  return m.reader().get<u64>();
 }
 
 Result<> MemoryOwner::leave() {

@@ -18,7 +18,11 @@
 //   unmaps and releases it; the driver's Lock and Checkpoint; CRIU; Restore and Unlock
 //   ProxyAgain to the keeper       ──────────► is connected again
 //   MemoryWanted                   ◄────────── the same descriptors, when the copies have ended
-//   imports and maps it at the same addresses; hangs up: the owner ends
+//   imports and maps it at the same addresses                                  the owner ends
+//
+// If the program goes on after the dump, it need not wait for copies over the bus: the owner first
+// copies the memory to other memory of the same device (device_copies.h), gives it back, and copies
+// those device copies to the file while the program runs.
 //
 // Memory that another process has imported is freed when the last of them has released it, so
 // nothing depends on the owner after that, and the program can be dumped again.
@@ -29,7 +33,8 @@
 // succeeded they are in the file, too. docs/CUDA.md has the table.
 //
 // Cost. A process, its context on each device (about 0.5 GiB each), one descriptor for each piece
-// of physical memory, two driver calls for each in the owner and one in the program.
+// of physical memory, six driver calls for each in the owner and one in the program. Device copies
+// take at most three quarters of what is free on the device.
 //
 // Source. CUDA driver API, section "Virtual Memory Management"; on an H200 with driver 580.159.04,
 // memory that was imported, unmapped and released before a checkpoint was attached again in 15 ms.
@@ -64,14 +69,20 @@ class MemoryOwner {
   Result<> start(const std::vector<std::string> &uuids);
   // At most kMaxMessageFds of them.
   Result<> give(const std::vector<SharedMemory> &some);
-  // Returns when the copies have begun. `tool` is the owner's end of a socket to the tool.
-  Result<> drain(int file, u64 file_bytes, int tool, const std::vector<OwnerCopy> &copies);
+  // Returns when the copies have begun. `tool` is the owner's end of a socket to the tool.   //
+  // `device_copies`: the program goes on meanwhile. Returns for how many bytes there is no room for
+  // one.
+  Result<u64> drain(int file, u64 file_bytes, int tool, const std::vector<OwnerCopy> &copies,
+                    bool device_copies);
   // It keeps the memory from now on. Hangs up. After a failure, drop() ends it.
   Result<> leave();
   // Connects to it again.
   Result<> come_back();
   // The next of the memory that it has; none: that was all. Waits for the end of the copies.
   Result<std::vector<SharedMemory>> take_some();
+
+  // After take_some() has returned all: a descriptor at which the end of the process shows.
+  UniqueFd release_connection() { return std::move(connection_); }
 
   // Hangs up. Unless leave() was called, the process ends. Async-signal-safe.
   void hang_up() { connection_.reset(); }
@@ -80,7 +91,7 @@ class MemoryOwner {
 
  private:
   Result<Message> answer();
-  Result<> ask(u16 type, ByteView body, std::span<const int> fds = {});
+  Result<Message> ask(u16 type, ByteView body, std::span<const int> fds = {});
   Result<> connect(u16 request, const Writer &body);
 
   UniqueFd connection_;

@@ -25,11 +25,19 @@ namespace ckpt::cuda {
   X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020)                                       \
   X(cuMemMap, PFN_cuMemMap_v10020)                                                             \
   X(cuMemSetAccess, PFN_cuMemSetAccess_v10020)                                                 \
+  X(cuMemUnmap, PFN_cuMemUnmap_v10020)                                                         \
+  X(cuMemAddressFree, PFN_cuMemAddressFree_v10020)                                             \
+  X(cuMemRelease, PFN_cuMemRelease_v10020)                                                     \
+  X(cuMemGetInfo_v2, PFN_cuMemGetInfo_v3020)                                                   \
+  X(cuMemAlloc_v2, PFN_cuMemAlloc_v3020)                                                       \
+  X(cuMemFree_v2, PFN_cuMemFree_v3020)                                                         \
   X(cuStreamCreate, PFN_cuStreamCreate_v2000)                                                  \
   X(cuEventCreate, PFN_cuEventCreate_v2000)                                                    \
   X(cuEventRecord, PFN_cuEventRecord_v2000)                                                    \
   X(cuEventSynchronize, PFN_cuEventSynchronize_v2000)                                          \
   X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000)                                               \
+  X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)                                        \
+  X(cuMemcpyDtoDAsync_v2, PFN_cuMemcpyDtoDAsync_v3020)                                         \
   X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                                         \
   X(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050)                                         \
   X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000)

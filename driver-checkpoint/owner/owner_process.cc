@@ -32,7 +32,8 @@ class Owner {
       left_ = false;
       CKPT_CHECK(send(Type::Ok, Writer().put(place_.token)));
       Result<> served = serve();
-      if (!left_) return served;
+      if (returned_) drain_.wait();
+      if (!left_ || returned_) return served;
       CKPT_TRY(place_.connection, next_connection());
     }
   }
@@ -42,15 +43,18 @@ class Owner {
     return send_message(place_.connection.get(), static_cast<u16>(type), body.bytes(), fds);
   }
 
-  // What fails is said, and the program decides what follows.
+  // What fails is said, and the program decides what follows. The connection stays open, so that
+  // the program notices when the copies have ended.
   Result<> serve() {
-    for (;;) {
+    while (!returned_) {
       CKPT_TRY(std::optional<Message> m, receive_message(place_.connection.get()));
       if (!m) return {};
       test_point("owner-request");
       Result<> done = guarded([&] { return handle(*m); });
       if (!done) CKPT_CHECK(refuse(done.error()));
     }
+    held_.let_go();
+    return {};
   }
 
   Result<> refuse(const Error &why) const {
@@ -64,7 +68,7 @@ class Owner {
     switch (static_cast<Type>(m.type)) {
       case Type::OwnerBegin: CKPT_CHECK(begin(m)); break;
       case Type::MemoryGiven: CKPT_CHECK(accept(m)); break;
-      case Type::DrainWanted: CKPT_CHECK(drain(m)); break;
+      case Type::DrainWanted: return drain(m);
       case Type::OwnerLeave: left_ = true; break;
       case Type::MemoryWanted: return give_back();
       default: return fail("the owner of device memory does not know request {}", m.type);
@@ -103,13 +107,17 @@ class Owner {
       return fail("malformed request to copy device memory");
     std::vector<OwnerCopy> copies(n);
     for (OwnerCopy &c : copies) c = {in.get<u64>(), in.get<u64>(), in.get<u64>(), in.get<u64>()};
+    bool device_copies =
+        in.left() > 0 && in.get<u8>() == 1;  // programs of an earlier version end here
     if (!in.done()) return fail("malformed request to copy device memory");
     CKPT_TRY(auto file, DirectMemory::of_empty_file(m.fds[0].get(), bytes));
-    return drain_.begin(std::move(file), std::move(m.fds[1]), std::move(copies));
+    CKPT_TRY(u64 without,
+             drain_.begin(std::move(file), std::move(m.fds[1]), copies, device_copies));
+    return send(Type::Ok, Writer().put(without));
   }
 
   Result<> give_back() {
-    drain_.wait();
+    drain_.wait_for_held();
     std::vector<SharedMemory> some = held_.take(kMaxMessageFds);
     Writer body;
     std::vector<int> handles;
@@ -118,7 +126,9 @@ class Owner {
       body.put(s.key).put(s.bytes);
       handles.push_back(s.handle.get());
     }
-    return send(Type::MemoryGiven, body, handles);
+    CKPT_CHECK(send(Type::MemoryGiven, body, handles));
+    returned_ = some.empty();
+    return {};
   }
 
   // An error: the keeper has ended, or ends this process.
@@ -130,7 +140,8 @@ class Owner {
   }
 
   OwnerPlace place_;
-  bool left_ = false;  // the program comes back
+  bool left_ = false;      // the program comes back
+  bool returned_ = false;  // it has all its memory again
   OwnerDriver driver_;
   HeldMemory held_;
   Drain drain_;

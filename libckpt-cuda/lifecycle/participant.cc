@@ -23,6 +23,7 @@
 #include "libckpt-cuda/lifecycle/requirements.h"
 #include "libckpt-cuda/lifecycle/transfer.h"
 #include "libckpt-cuda/memory/contexts.h"
+#include "libckpt-cuda/memory/copier.h"
 #include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/owned_memory.h"
@@ -92,6 +93,7 @@ class Cuda final : public agent::Participant {
   Result<> quiesce(Clock::time_point deadline) override {
     outside_.start();
     CKPT_CHECK(quiesce_devices(deadline));
+    forget_copier();
     // What the program did between the preflight and the closing of the gate.
     std::vector<std::string> late;
     append_blockers(late);
@@ -202,6 +204,7 @@ class Cuda final : public agent::Participant {
     forget_newer_entries();
     outside_.end();
     owned_.close_in_child();
+    forget_copier();
     mend_forked_child();
   }
 

@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "common/base/log.h"
+#include "common/base/units.h"
 #include "driver-checkpoint/uuid.h"
 #include "libckpt-cuda/memory/contexts.h"
+#include "libckpt-cuda/memory/copier.h"
 #include "libckpt-cuda/memory/served.h"
 
 namespace ckpt::cuda {
@@ -86,7 +88,8 @@ Result<> OwnedMemory::give_all() {
 
 Result<> OwnedMemory::offer_to_tool(agent::Sink &sink) {
   CKPT_TRY(auto ends, socket_pair());
-  CKPT_CHECK(sink.begin_later(ends.first.get()));
+  owed_ = sink.takes_owed();
+  CKPT_CHECK(sink.begin_later(ends.first.get(), owed_));
   tool_ = std::move(ends.second);
   return {};
 }
@@ -94,10 +97,17 @@ Result<> OwnedMemory::offer_to_tool(agent::Sink &sink) {
 Result<> OwnedMemory::drain(const agent::Sink &sink) {
   if (state_ != State::Given) return {};
   agent::Sink::File file = sink.later_file();
-  Result<> begun = owner_.drain(file.fd, file.bytes, tool_.get(), std::exchange(copies_, {}));
+  Result<u64> without =
+      owner_.drain(file.fd, file.bytes, tool_.get(), std::exchange(copies_, {}), owed_);
   tool_.reset();
-  if (begun) return {};
-  return Failure(std::move(begun.error()).in("the owner of device memory does not copy it"));
+  if (!without)
+    return Failure(std::move(without.error()).in("the owner of device memory does not copy it"));
+  if (owed_ && *without > 0)
+    log::warn(
+        "there is no room for a copy of {} of device memory on the device, so the program waits "
+        "until it is in host memory",
+        mebibytes_needed(*without));
+  return {};
 }
 
 Result<> OwnedMemory::leave() {
@@ -157,6 +167,7 @@ void OwnedMemory::abandon() {
 
 // In a copy that could not be restored, an owner that was left is the original's.
 void OwnedMemory::end() {
+  if (state_ == State::Back && owed_) set_copier(owner_.release_connection());
   owner_.hang_up();
   forget();
 }

@@ -34,7 +34,8 @@ class OwnedMemory {
   bool has_contents() const { return state_ == State::Given || state_ == State::Back; }
   // The process has lost its devices: the owner need not wait.
   void abandon();
-  // The checkpoint is over. An owner that has not been left ends.
+  // The checkpoint is over. An owner that has not been left ends, and one that has given all back
+  // ends with its copies (copier.h).
   void end();
   // The same for one that was given nothing.
   void end_unused() {
@@ -58,6 +59,7 @@ class OwnedMemory {
 
   State state_ = State::None;
   MemoryOwner owner_;
+  bool owed_ = false;         // the program goes on while the owner copies
   UniqueFd tool_;             // the owner's end of the socket to the tool
   std::map<u64, u64> given_;  // the bytes of what the owner has, by key
   std::vector<OwnerCopy> copies_;

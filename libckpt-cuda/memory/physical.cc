@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <map>
 
+#include "libckpt-cuda/memory/copier.h"
+
 namespace ckpt::cuda {
 namespace {
 
@@ -19,6 +21,13 @@ bool can_share(CUdevice device) {
   driver().cuDeviceGetAttribute(
       &can, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device);
   return can != 0;
+}
+
+CUresult create(Physical &out, u64 bytes, const CUmemAllocationProp &prop) {
+  CUresult e = driver().cuMemCreate(&out, bytes, &prop, 0);
+  if (e == CUDA_ERROR_OUT_OF_MEMORY && wait_for_copier())
+    e = driver().cuMemCreate(&out, bytes, &prop, 0);
+  return e;
 }
 
 }  // namespace
@@ -54,10 +63,10 @@ CUresult make_physical(u64 bytes, const CUmemAllocationProp &prop, Physical &out
   if (is_shareable_wanted() && can_share(prop.location.id))
     shared.requestedHandleTypes =
         static_cast<CUmemAllocationHandleType>(prop.requestedHandleTypes | kShareable);
-  CUresult e = driver().cuMemCreate(&out, bytes, &shared, 0);
+  CUresult e = create(out, bytes, shared);
   bool refused = e != CUDA_SUCCESS && e != CUDA_ERROR_OUT_OF_MEMORY;
   if (!refused || shared.requestedHandleTypes == prop.requestedHandleTypes) return e;
-  return driver().cuMemCreate(&out, bytes, &prop, 0);
+  return create(out, bytes, prop);
 }
 
 CUresult make_physical_again(u64 key, u64 bytes, const CUmemAllocationProp &prop, Physical &out) {

@@ -3,8 +3,10 @@
 On the strict software device, where new memory holds what was there before, so that contents that are neither kept nor
 loaded are noticed."""
 import os
+import re
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -48,6 +50,10 @@ class Owned(Cuda):
         job = self.ckpt.start("ckpt-run", [*OWNER, "--", "sh", "-c", f"{program} 20 & {program} 30; wait"])
         job.wait_lines(2)
         return job
+
+    def change(self, job, lines=2):
+        (self.ckpt.folder / "change").touch()
+        job.wait_lines(lines)
 
     def both_end_well(self, job):
         self.pause.unlink()
@@ -180,6 +186,107 @@ def test_two_processes_have_an_owner_each(owned):
     owned.both_end_well(job)
 
 
+# ---- while the program runs
+
+def test_the_program_goes_on_while_its_memory_is_copied(owned):
+    """No byte reaches the host before the program has changed its memory."""
+    owned.order("cuMemcpyDtoHAsync late")
+    job = owned.started()
+    process = owned.dump_held(job, "drain", "--leave-running")
+    owned.change(job)
+    owned.order()
+    code, text = owned.end(process)
+    assert code == 0, text
+    wait_for(lambda: not owned.owners(job), "the end of the owner")
+    owned.ckpt.dump(job.pid, "again")
+    assert job.wait() == 85
+    for image in "image", "again":
+        owned.ends_well(owned.ckpt.restore(image, "--device", "cuda:1"))
+        owned.pause.touch()
+
+
+def test_the_program_waits_for_what_has_no_room_on_the_device(owned):
+    """It has 60 MiB, 40 of them not zero, and room for copies of 15."""
+    owned.ckpt.env["CKPT_SOFTCUDA"] = "1x80M"
+    owned.order("cuMemcpyDtoHAsync late")
+    job = owned.started()
+    process = owned.dump_held(job, "drain", "--leave-running")
+    (owned.ckpt.folder / "change").touch()
+    time.sleep(0.5)
+    assert (owned.ckpt.folder / "change").exists()
+    owned.order()
+    job.wait_lines(2)
+    code, text = owned.end(process)
+    assert code == 0, text
+    assert re.search(r"no room for a copy of \d+ MiB of device memory on the device", job.error_text)
+    owned.ends_well(job)
+    owned.pause.touch()
+    owned.ends_well(owned.ckpt.restore("image"))
+
+
+def test_a_program_that_needs_the_memory_of_the_copies_waits_for_them(owned):
+    owned.ckpt.env["CKPT_SOFTCUDA"] = "1x100M"
+    owned.order("cuMemcpyDtoHAsync late")
+    job = owned.started(30, 50, source="grows.cu")
+    process = owned.dump_held(job, "drain", "--leave-running")
+    (owned.ckpt.folder / "change").touch()
+    wait_for(lambda: not (owned.ckpt.folder / "change").exists(), "the program")
+    time.sleep(0.3)
+    assert len(job.lines) == 1, job.lines
+    owned.order()
+    assert owned.end(process)[0] == 0
+    job.wait_lines(2)
+    assert job.lines[1] == "grown"
+    owned.ends_well(job)
+
+
+@pytest.mark.parametrize("killed", ["owner", "tool"])
+def test_a_kill_while_the_program_runs_costs_only_the_dump(owned, killed):
+    owned.order("cuMemcpyDtoHAsync late")
+    job = owned.started()
+    process = owned.dump_held(job, "drain", "--leave-running")
+    owned.change(job)
+    kill(owned.owners(job) if killed == "owner" else [process.pid])
+    if killed == "owner":
+        code, text = owned.end(process)
+        assert code == 1 and "has ended before it had copied all of it" in text, text
+    else:
+        process.communicate()
+        wait_for(lambda: not owned.owners(job), "the end of the owner")
+    owned.order()
+    assert not (owned.ckpt.folder / "image").exists()
+    owned.ckpt.dump(job.pid, "again", "--leave-running")
+    owned.ends_well(job)
+    owned.pause.touch()
+    owned.ends_well(owned.ckpt.restore("again"))
+
+
+def test_a_program_that_is_killed_meanwhile_leaves_a_whole_image(owned):
+    owned.order("cuMemcpyDtoHAsync late")
+    job = owned.started()
+    process = owned.dump_held(job, "drain", "--leave-running")
+    kill(p for p in tree_of(job.pid) if "chunks" in open(f"/proc/{p}/comm").read())
+    owned.order()
+    code, text = owned.end(process)
+    assert code == 0, text
+    job.wait()
+    owned.pause.touch()
+    owned.ends_well(owned.ckpt.restore("image"))
+
+
+def test_two_processes_go_on_while_their_memory_is_copied(owned):
+    owned.order("cuMemcpyDtoHAsync late")
+    job = owned.two_processes()
+    process = owned.dump_held(job, "drain", "--leave-running")
+    owned.change(job, 3)
+    owned.order()
+    code, text = owned.end(process)
+    assert code == 0, text
+    owned.both_end_well(job)
+    owned.pause.touch()
+    owned.both_end_well(owned.ckpt.restore("image"))
+
+
 # ---- where there is none
 
 def test_without_the_option_there_is_no_owner(owned):
@@ -260,7 +367,7 @@ def test_an_owner_that_dies_of_a_request_loses_nothing(owned, message, code):
 def test_an_owner_killed_before_the_contents_are_copied_loses_them_and_that_is_said(owned):
     owned.order("cuMemcpyDtoHAsync late")
     job = owned.started()
-    process = owned.dump_held(job, "drain", "--leave-running")
+    process = owned.dump_held(job, "drain", "--leave-running", "--stop-the-world")
     kill(owned.owners(job))
     code, text = owned.end(process)
     owned.order()

@@ -335,10 +335,11 @@ void Agents::undo(const std::string &why) {
   }
 }
 
-void Agents::send_continue() {
+void Agents::send_continue(bool owed) {
   for (u32 i = 0; i < all_.size(); i++) {
-    if (Result<> r = send_outcome(all_[i]->outcome_pipe.get(), protocol::Outcome::Continue, i, "");
-        !r)
+    auto outcome = owed && all_[i]->saved.while_it_runs ? protocol::Outcome::ContinueOwed
+                                                        : protocol::Outcome::Continue;
+    if (Result<> r = send_outcome(all_[i]->outcome_pipe.get(), outcome, i, ""); !r)
       log::warn("process {}: {}", all_[i]->host_pid, r.error().what);
     all_[i]->outcome_pipe.reset();
   }

@@ -77,7 +77,8 @@ class Agents {
   // outcome "failed" to the detached ones.
   void undo(const std::string &why);
   // Sends the outcome "continue": the dump has succeeded.
-  void send_continue();
+  // `owed`: contents that are copied while the program runs are not there yet.
+  void send_continue(bool owed = false);
 
   bool empty() const { return all_.empty(); }
   bool any_detached() const;

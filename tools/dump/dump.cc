@@ -149,8 +149,8 @@ Result<> Dump::checkpoint() {
   bool owed = may_owe() && agents_.later_while_it_runs();
   if (!owed) CKPT_CHECK(wait_for_contents());
   if (options_.barriers) CKPT_CHECK(options_.barriers->captured());
-  // With --leave-running the program need not wait for the disk, nor for a proxy's copies.
-  if (options_.leave_running) CKPT_CHECK(wake());
+  // With --leave-running the program need not wait for the disk, nor for what others copy.
+  if (options_.leave_running) CKPT_CHECK(wake(owed));
   if (owed) CKPT_CHECK(wait_for_contents());
   // The image reaches the disk and gets its name.
   phases_.begin("write");
@@ -257,10 +257,10 @@ Result<> Dump::dump_criu_side() {
   return done ? done : cause_of(done.error());
 }
 
-Result<> Dump::wake() {
+Result<> Dump::wake(bool owed) {
   continue_program();
   marker_.remove();
-  if (!options_.outcome_when_durable) agents_.send_continue();
+  if (!options_.outcome_when_durable) agents_.send_continue(owed);
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
 }

@@ -137,7 +137,7 @@ class Dump {
   Result<> check_recorded();
   Result<> record_owner();
   Result<> check_no_new_agents();
-  Result<> wake();
+  Result<> wake(bool owed);
   bool may_owe() const;
   Result<> wait_for_contents();
   Result<> write();

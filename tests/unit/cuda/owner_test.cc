@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include "agent/protocol.h"
@@ -43,9 +45,37 @@ CUresult map(CUdeviceptr at, size_t bytes, size_t, CUmemGenericAllocationHandle 
                    static_cast<int>(handle), 0);
   return p == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
+std::atomic<bool> g_bus_is_slow{false};
+std::atomic<u64> g_free{0},
+    g_device_copies{0};  // device memory, and how many pieces of it are taken
+
 CUresult copy(void *to, CUdeviceptr from, size_t bytes, CUstream) {
+  while (g_bus_is_slow) ::usleep(1000);
   std::memcpy(to, reinterpret_cast<void *>(from), bytes);
   return CUDA_SUCCESS;
+}
+CUresult copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+  std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult allocate(CUdeviceptr *out, size_t bytes) {
+  g_device_copies++;
+  *out = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+  return CUDA_SUCCESS;
+}
+CUresult release(CUdeviceptr at) {
+  g_device_copies--;
+  std::free(reinterpret_cast<void *>(at));
+  return CUDA_SUCCESS;
+}
+CUresult room(size_t *free, size_t *total) {
+  *free = g_free;
+  *total = 64 * kBytes;
+  return CUDA_SUCCESS;
+}
+CUresult unmap(CUdeviceptr at, size_t bytes) {
+  bool done = ::munmap(reinterpret_cast<void *>(at), bytes) == 0;
+  return done ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult name(CUresult, const char **out) {
   *out = "CUDA_ERROR_OF_THE_TEST";
@@ -65,6 +95,14 @@ struct Fake : OwnerDriver {
     cuMemAddressReserve = reserve;
     cuMemMap = map;
     cuMemSetAccess = succeed;
+    cuMemUnmap = unmap;
+    cuMemAddressFree = succeed;
+    cuMemRelease = succeed;
+    cuMemGetInfo_v2 = room;
+    cuMemAlloc_v2 = allocate;
+    cuMemFree_v2 = release;
+    cuStreamSynchronize = succeed;
+    cuMemcpyDtoDAsync_v2 = copy_on_device;
     cuStreamCreate = succeed;
     cuEventCreate = succeed;
     cuEventRecord = succeed;
@@ -76,10 +114,14 @@ struct Fake : OwnerDriver {
   }
 };
 
+void fill(int device_memory, char c) {
+  std::string bytes(kBytes, c);
+  REQUIRE(::pwrite(device_memory, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(kBytes));
+}
+
 SharedMemory memory_full_of(char c, u64 key) {
   UniqueFd fd(::memfd_create("device", MFD_CLOEXEC));
-  std::string bytes(kBytes, c);
-  REQUIRE(::write(fd.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(kBytes));
+  fill(fd.get(), c);
   return {key, kBytes, std::move(fd)};
 }
 
@@ -101,13 +143,13 @@ struct Bed {
     REQUIRE(held.add(memory_full_of('a', 7)));
     REQUIRE(held.add(memory_full_of('b', 9)));
   }
-  Result<> begin(std::vector<OwnerCopy> copies) {
+  Result<u64> begin(const std::vector<OwnerCopy> &copies, bool device_copies = false) {
     auto own = agent::DirectMemory::of_empty_file(fd->get(), file.bytes());
     auto ends = socket_pair();
     REQUIRE(own);
     REQUIRE(ends);
     tool = std::move(ends->first);
-    return drain->begin(std::move(*own), std::move(ends->second), std::move(copies));
+    return drain->begin(std::move(*own), std::move(ends->second), copies, device_copies);
   }
   ~Bed() {
     drain->wait();
@@ -150,7 +192,7 @@ TEST_CASE("copies beyond the memory or the file are refused") {
   REQUIRE(fd);
   auto own = agent::DirectMemory::of_empty_file(fd->get(), large.bytes());
   REQUIRE(own);
-  CHECK(!bed.drain->begin(std::move(*own), UniqueFd(), {{7, 0, 4096, kPiece - 4095}}));
+  CHECK(!bed.drain->begin(std::move(*own), UniqueFd(), {{7, 0, 4096, kPiece - 4095}}, false));
 }
 
 TEST_CASE("memory is held once under one name, and given back once") {
@@ -162,4 +204,48 @@ TEST_CASE("memory is held once under one name, and given back once") {
   REQUIRE(rest.size() == 1);
   CHECK(rest[0].key == 9);
   CHECK(bed.held.take(8).empty());
+  bed.held.let_go();
+}
+
+TEST_CASE("with device copies the memory may change before it is in the file") {
+  Bed bed;
+  g_free = 64 * kBytes;
+  g_bus_is_slow = true;
+  Result<u64> without = bed.begin({{7, 0, kBytes, 0}, {9, 0, kBytes, kBytes}}, true);
+  REQUIRE(without);
+  CHECK(*without == 0);
+  bed.drain->wait_for_held();
+  CHECK(g_device_copies == 2);
+  for (const SharedMemory &s : bed.held.take(2)) fill(s.handle.get(), 'z');
+  bed.held.let_go();
+  g_bus_is_slow = false;
+  bed.drain->wait();
+  CHECK(*bed.file.at(0) == std::byte{'a'});
+  CHECK(*bed.file.at(2 * kBytes - 1) == std::byte{'b'});
+  CHECK(g_device_copies == 0);
+}
+
+TEST_CASE("what has no room for a device copy is in the file before the memory is given back") {
+  Bed bed;
+  g_free = 2 * kBytes;  // of which three quarters are used
+  Result<u64> without = bed.begin({{7, 0, kBytes, 0}, {9, 0, kBytes, kBytes}}, true);
+  REQUIRE(without);
+  CHECK(*without == kBytes);
+  bed.drain->wait_for_held();
+  CHECK(*bed.file.at(kBytes - 1) == std::byte{'a'});
+  bed.drain->wait();
+  CHECK(*bed.file.at(kBytes) == std::byte{'b'});
+}
+
+TEST_CASE("copies that no tool waits for end") {
+  Bed bed;
+  g_free = 64 * kBytes;
+  g_bus_is_slow = true;
+  REQUIRE(bed.begin({{7, 0, kBytes, 0}, {9, 0, kBytes, kBytes}}, true));
+  bed.drain->wait_for_held();
+  bed.tool.reset();
+  bed.drain->wait();  // although the first copy has not ended
+  CHECK(g_bus_is_slow);
+  g_bus_is_slow = false;
+  while (g_device_copies > 0) ::usleep(1000);
 }
