@@ -15,7 +15,7 @@ struct DueCopy {
   CUcontext context = nullptr;
   CUdeviceptr from = 0;
   u64 bytes = 0;
-  u64 at = 0;              // in the file
+  u64 at = 0;                   // in the file
   CUdeviceptr device_copy = 0;  // memory for a copy on the device; 0: none
 };
 

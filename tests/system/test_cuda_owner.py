@@ -227,7 +227,7 @@ def test_the_program_waits_for_what_has_no_room_on_the_device(owned):
 def test_a_program_that_needs_the_memory_of_the_copies_waits_for_them(owned):
     owned.ckpt.env["CKPT_SOFTCUDA"] = "1x100M"
     owned.order("cuMemcpyDtoHAsync late")
-    job = owned.started(30, 50, source="grows.cu")
+    job = owned.started(30, 80, source="grows.cu")
     process = owned.dump_held(job, "drain", "--leave-running")
     (owned.ckpt.folder / "change").touch()
     wait_for(lambda: not (owned.ckpt.folder / "change").exists(), "the program")
@@ -236,8 +236,9 @@ def test_a_program_that_needs_the_memory_of_the_copies_waits_for_them(owned):
     owned.order()
     assert owned.end(process)[0] == 0
     job.wait_lines(2)
-    assert job.lines[1] == "grown"
     owned.ends_well(job)
+    owned.pause.touch()
+    owned.ends_well(owned.ckpt.restore("image"))
 
 
 @pytest.mark.parametrize("killed", ["owner", "tool"])
@@ -355,11 +356,12 @@ def test_an_owner_killed_while_the_program_has_its_memory_costs_the_dump_at_most
 
 @pytest.mark.parametrize("message, code", [("OwnerBegin", 0), ("DrainWanted", 1), ("OwnerLeave", 1), ("MemoryWanted", 0)])
 def test_an_owner_that_dies_of_a_request_loses_nothing(owned, message, code):
-    """With the last one it has copied everything, so the program loads the contents from the file."""
+    """With the last one it has copied everything, because the program waits for that, and loads the contents from the
+    file."""
     owned.ckpt.env["CKPT_TEST_STOP_AT"] = f"got-{TYPES[message]}"
     job = owned.started()
     del owned.ckpt.env["CKPT_TEST_STOP_AT"]
-    r = owned.tool("ckpt-dump", str(job.pid), "-o", "image", "--leave-running")
+    r = owned.tool("ckpt-dump", str(job.pid), "-o", "image", "--leave-running", "--stop-the-world")
     assert r.returncode == code, r.stderr
     owned.ends_well(job)
 

@@ -43,6 +43,7 @@ Result<> LaterContents::follow() {
     CKPT_TRY(there, next_count(there));
     for (; taken < there; taken++) CKPT_CHECK(take_(all_[taken]));
   }
+  come_ = true;
   return {};
 }
 

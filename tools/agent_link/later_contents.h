@@ -7,6 +7,7 @@
 // there already.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -34,6 +35,8 @@ class LaterContents {
   Result<> start(std::function<Result<>(const Due &)> take);
   // Returns when `take` has returned for all of them.
   Result<> wait();
+  // Whether wait() would return at once, with success.
+  bool have_come() const { return come_; }
   // From another thread: wait() fails.
   void cancel() const;
   // The image is complete and the program has ended: returns when the owner has ended, too, and the
@@ -48,6 +51,7 @@ class LaterContents {
   std::vector<Due> all_;
   std::function<Result<>(const Due &)> take_;
   std::thread thread_;
+  std::atomic<bool> come_{false};
   Result<> outcome_;  // of the thread
 };
 

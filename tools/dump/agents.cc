@@ -159,6 +159,11 @@ bool Agents::later_while_it_runs() const {
       all_, [](const auto &a) { return !a->saved.later || a->saved.while_it_runs; });
 }
 
+bool Agents::all_come() const {
+  return std::ranges::all_of(
+      all_, [](const auto &a) { return !a->saved.later || a->saved.later->have_come(); });
+}
+
 bool Agents::any_later() const {
   return std::ranges::any_of(all_, [](const auto &a) { return a->saved.later != nullptr; });
 }
