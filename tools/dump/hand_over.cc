@@ -7,6 +7,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/io.h"
+#include "common/base/test_points.h"
 
 namespace ckpt::tools {
 namespace {
@@ -34,10 +35,14 @@ Result<> HandOver::wait(double paused_seconds) {
     if (::poll(&p, 1, kTickMs) <= 0) continue;
     char word = 0;
     bool end = read_exactly(connection_.get(), &word, 1) && word == 'E';
+    test_point("told-to-end");
     return end ? Result<>() : fail("no other machine goes on with the program");
   }
 }
 
-void HandOver::killed() { (void)say(connection_.get(), view("K")); }
+void HandOver::killed() {
+  test_point("killed");
+  (void)say(connection_.get(), view("K"));
+}
 
 }  // namespace ckpt::tools

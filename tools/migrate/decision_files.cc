@@ -40,18 +40,21 @@ bool is_locked(const std::string &path) {
 }
 
 bool lives(pid_t pid, u64 start_ticks) {
+  if (pid <= 0) return false;
   Result<Process> p = read_process(pid);
   return p && p->start_ticks == start_ticks && p->state != 'Z' && p->state != 'X';
 }
 
-// The lock is looked at before `running`, which is written before the lock is released.
+// Of a process that is starting the program, first: then the files are as it has left them.
 Result<TakingState> state_of_taken(const std::string &folder) {
   bool starting = is_locked(in(folder, kDecisionFile));
   CKPT_TRY(json running, read_decision(in(folder, kRunningFile)));
-  if (running.is_null()) return TakingState{starting ? Taking::Starting : Taking::Failed};
+  CKPT_TRY(json devices, read_decision(in(folder, kDevicesFile)));
   pid_t pid = json_value(running, "pid", pid_t{0});
   bool runs = lives(pid, json_value(running, "start_ticks", u64{0}));
-  return TakingState{runs ? Taking::Running : Taking::Ended, pid};
+  if (devices.is_null() && starting) return TakingState{Taking::Starting, pid};
+  if (runs) return TakingState{Taking::Running, pid};
+  return TakingState{devices.is_null() ? Taking::Failed : Taking::Ended, pid};
 }
 
 }  // namespace
@@ -103,6 +106,10 @@ Result<> note_running(const std::string &folder, pid_t pid) {
   Result<Process> p = read_process(pid);
   json facts{{"pid", pid}, {"start_ticks", p ? p->start_ticks : 0}};
   return decide(in(folder, kRunningFile), facts).transform([](auto &&) {});
+}
+
+Result<> note_devices(const std::string &folder) {
+  return decide(in(folder, kDevicesFile), with_result("back")).transform([](auto &&) {});
 }
 
 Result<TakingState> taking_state(const std::string &folder) {

@@ -10,7 +10,8 @@
 //   where the program was      given-away   from here on it never goes on here by itself
 //                              settled      how that ended: "taken" there, or "taken back" here
 //   where it is to go on       decision     "taken": it goes on here. "refused": it never will
-//                              running      its PID: it runs with its devices
+//                              running      the PID of its first process, before that goes on
+//                              devices      it has its devices
 //
 // given-away is written only when the other machine has said that the program is loaded, and before
 // the program is ended; `go` is sent only after it was ended. So `decision` can say "taken" only if
@@ -34,6 +35,7 @@ inline constexpr const char *kGivenAwayFile = "given-away";
 inline constexpr const char *kSettledFile = "settled";
 inline constexpr const char *kDecisionFile = "decision";
 inline constexpr const char *kRunningFile = "running";
+inline constexpr const char *kDevicesFile = "devices";
 
 // ---- where the program was
 
@@ -57,7 +59,7 @@ enum class Taking : unsigned char {
   Starting,
   Running,
   Ended,   // it ran, and has ended
-  Failed,  // it was taken, but did not get as far as running with its devices
+  Failed,  // it was taken, but has ended before it had its devices
 };
 struct TakingState {
   Taking taking = Taking::Unknown;
@@ -67,7 +69,9 @@ struct TakingState {
 // Decides for "taken". The file is locked until it is closed: it shows that the process that has
 // taken the program still starts it. Fails if the program was taken back.
 Result<UniqueFd> take(const std::string &folder);
+// Before the program goes on: if all tools are killed, its first process still says whether it runs.
 Result<> note_running(const std::string &folder, pid_t pid);
+Result<> note_devices(const std::string &folder);
 Result<TakingState> taking_state(const std::string &folder);
 // Decides for "refused", unless it was decided before. Returns the state that holds.
 Result<TakingState> refuse(const std::string &folder);

@@ -69,7 +69,9 @@ Result<int> run_receive() {
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   Receiver receiver(FrameLink(std::move(in), std::move(out), [&] { return cancel.check(); }),
                     cancel);
-  return receiver.run().transform([] { return 0; });
+  Result<> done = receiver.run();
+  if (!done) log::info("{}", done.error().text());  // the other side reports it
+  return done ? 0 : kFailed;
 }
 
 Result<int> run_finish(const Options &o) {

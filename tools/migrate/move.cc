@@ -41,9 +41,9 @@ Result<MoveReport> Move::run() {
   Result<> done = guarded([this] { return move(); });
   if (done) return std::move(report_);
   if (in_doubt()) return Failure(std::move(done).error());
-  // The copy there ends, and the program goes on here.
-  peer_.reset();
+  // The program goes on here, and the copy there ends.
   stopped_.reset();
+  peer_.reset();
   if (record_) record_->remove();
   return Failure(std::move(done).error());
 }

@@ -70,12 +70,14 @@ Result<std::unique_ptr<Peer>> Peer::connect(const MoveOptions &o, const std::str
   return peer;
 }
 
+// The other side ends when it finds that the connection has ended. What leads there may hang.
 Peer::~Peer() {
   link_.close();
-  for (auto end = Clock::now() + kEndPatience; Clock::now() < end; ::usleep(10'000))
-    if (::waitpid(rsh_, nullptr, WNOHANG) != 0) return;
-  ::kill(rsh_, SIGTERM);
-  ::waitpid(rsh_, nullptr, 0);
+  for (int signal : {0, SIGTERM, SIGKILL}) {
+    if (signal) ::kill(rsh_, signal);
+    for (auto end = Clock::now() + kEndPatience; Clock::now() < end; ::usleep(10'000))
+      if (::waitpid(rsh_, nullptr, WNOHANG) != 0) return;
+  }
 }
 
 Result<> Peer::greet(const MoveOptions &o, const std::string &number) {

@@ -156,7 +156,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   // A thread restores the program, while this one serves the session until the program ends.
   Keeper::Outcome outcome;
   auto report = [&](pid_t pid) {
-    if (o.take_over) o.take_over->runs(pid);
+    if (o.take_over) o.take_over->runs();
     background.report(pid);
   };
   {

@@ -116,7 +116,7 @@ Result<> Restore::restore() {
   if (options_.job) CKPT_CHECK(options_.job->meet_restored(check));
   if (options_.take_over) {
     phases_.begin("take-over");
-    CKPT_CHECK(options_.take_over->take(check));
+    CKPT_CHECK(options_.take_over->take(root_, check));
   }
   connection_lock_.release();
   // The keeper watches the program, and the stem continues it.

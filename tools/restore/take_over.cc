@@ -45,7 +45,7 @@ TakeOver::TakeOver(std::string folder, int connection)
   ::fcntl(connection, F_SETFD, FD_CLOEXEC);  // neither CRIU nor the program may keep it open
 }
 
-Result<> TakeOver::take(const std::function<Result<>()> &check) {
+Result<> TakeOver::take(pid_t root, const std::function<Result<>()> &check) {
   test_point("loaded");
   CKPT_CHECK(say(connection_.get(), 'R'));
   for (pollfd p{connection_.get(), POLLIN, 0}; ::poll(&p, 1, kTickMs) <= 0;) CKPT_CHECK(check());
@@ -55,13 +55,16 @@ Result<> TakeOver::take(const std::function<Result<>()> &check) {
   test_point("told-to-go");
   CKPT_TRY(decision_, tools::take(folder_));
   test_point("taken");
+  CKPT_CHECK(note_running(folder_, root));
+  test_point("noted");
   // From here on it goes on here, whether or not the other machine hears of it.
   (void)say(connection_.get(), 'T');
   return {};
 }
 
-void TakeOver::runs(pid_t pid) {
-  if (Result<> noted = note_running(folder_, pid); !noted)
+void TakeOver::runs() {
+  test_point("devices-back");
+  if (Result<> noted = note_devices(folder_); !noted)
     log::warn("the program runs, but {}", noted.error().what);
   decision_.reset();
 }

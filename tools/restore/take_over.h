@@ -36,9 +36,11 @@ class TakeOver {
  public:
   // `folder` has the files of tools/migrate/decision_files.h.
   TakeOver(std::string folder, int connection);
-  // Fails if the copy must not run. `check`: as soon as it fails.
-  Result<> take(const std::function<Result<>()> &check);
-  void runs(pid_t pid);
+  // `root`: the first process of the copy. Fails if the copy must not run, and as soon as `check`
+  // fails.
+  Result<> take(pid_t root, const std::function<Result<>()> &check);
+  // It runs, with its devices.
+  void runs();
 
  private:
   std::string folder_;
