@@ -7,13 +7,14 @@ The program appends a line to a file for each step, and each line names the mach
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from conftest import BUILD, process_exists, tree_of, wait_for
+from conftest import BUILD, commands_of, let_users_in, process_exists, tree_of, wait_for
 from test_opencl import HEAT, Programs, devices  # noqa: F401
 
 # Instead of ssh: HOST COMMAND…, through a process that a test can kill or stop, as a network can be cut or hang.
@@ -112,7 +113,7 @@ class Machines:
 
     def left_there(self):
         """Programs and tools of the other machine."""
-        return [p for p in tree_of(self.init) if "sleep" not in pathlib.Path(f"/proc/{p}/cmdline").read_text()]
+        return [c for c in commands_of(tree_of(self.init)) if not c.startswith("sleep ")]
 
     def records(self, where):
         folder = self.folder / where / "ckpt" / "migrations"
@@ -226,6 +227,12 @@ AFTER = ["ended", "send-migrate-17"]
 TOLD = ["sent-migrate-17", "got-migrate-18", "running", "sent-migrate-19"]
 
 
+def in_tiers(points, *short):
+    """Only these points in the short tier."""
+    assert set(short) <= set(points)
+    return [p if p in short else pytest.param(p, marks=pytest.mark.full) for p in points]
+
+
 def ends(m, job):
     """The program ends when it is told to, and each of its steps was made once."""
     m.ckpt.finish()
@@ -235,7 +242,7 @@ def ends(m, job):
     in_order(m.steps())
 
 
-@pytest.mark.parametrize("point", BEFORE)
+@pytest.mark.parametrize("point", in_tiers(BEFORE, "round-1", "stopped", "ready", "given"))
 def test_killed_here_before_the_program_is_given_away(machines, point):
     m = machines
     job = m.counter()
@@ -246,7 +253,7 @@ def test_killed_here_before_the_program_is_given_away(machines, point):
     ends(m, job)
 
 
-@pytest.mark.parametrize("point", AFTER)
+@pytest.mark.parametrize("point", in_tiers(AFTER, "ended"))
 def test_killed_here_after_the_program_is_given_away(machines, point):
     m = machines
     job = m.counter()
@@ -260,7 +267,7 @@ def test_killed_here_after_the_program_is_given_away(machines, point):
     ends(m, taken_back(m))
 
 
-@pytest.mark.parametrize("point", TOLD)
+@pytest.mark.parametrize("point", in_tiers(TOLD, "sent-migrate-17"))
 def test_killed_here_after_the_other_machine_was_told(machines, point):
     m = machines
     job = m.counter()
@@ -272,7 +279,7 @@ def test_killed_here_after_the_other_machine_was_told(machines, point):
         r = m.migrate("--take-back", number)
         assert r.returncode == 1 and "runs there" in r.stderr
     assert m.migrate("--finish", number).returncode == 0
-    assert not m.records("here")
+    assert not m.records("here") and not m.records("there")
     runs_there(m)
     ends(m, None)
 
@@ -284,7 +291,7 @@ THERE_AFTER = ["got-migrate-17", "told-to-go", "taken", "noted"]
 THERE_TAKEN = ["devices", "devices-back", "send-migrate-18", "sent-migrate-18"]
 
 
-@pytest.mark.parametrize("point", THERE_BEFORE)
+@pytest.mark.parametrize("point", in_tiers(THERE_BEFORE, "got-migrate-11", "loaded"))
 def test_killed_there_before_the_program_is_given_away(machines, point):
     m = machines
     m.set_there(CKPT_TEST_STOP_AT=point)
@@ -298,7 +305,7 @@ def test_killed_there_before_the_program_is_given_away(machines, point):
     ends(m, job)
 
 
-@pytest.mark.parametrize("point", THERE_AFTER)
+@pytest.mark.parametrize("point", in_tiers(THERE_AFTER, "taken", "noted"))
 def test_killed_there_before_the_program_is_taken_or_goes_on(machines, point):
     m = machines
     m.set_there(CKPT_TEST_STOP_AT=point)
@@ -311,7 +318,7 @@ def test_killed_there_before_the_program_is_taken_or_goes_on(machines, point):
     ends(m, taken_back(m))
 
 
-@pytest.mark.parametrize("point", THERE_TAKEN)
+@pytest.mark.parametrize("point", in_tiers(THERE_TAKEN, "devices"))
 def test_killed_there_after_the_program_is_taken(machines, point):
     """It may or may not go on there, but it is never taken back while it does."""
     m = machines
@@ -389,6 +396,20 @@ def test_the_connection_is_lost(machines, point, how):
     ends(m, job)
 
 
+def test_a_machine_that_has_lost_its_folder(machines):
+    """It cannot say that the program does not run there."""
+    m = machines
+    job = m.counter()
+    assert m.migrate(job.pid, "there", env={"CKPT_TEST_STOP_AT": "sent-migrate-17"}).returncode == -signal.SIGKILL
+    assert job.wait() == 87
+    runs_there(m)
+    shutil.rmtree(m.records("there")[0])
+    r = m.migrate("--take-back", m.records("here")[0].stem)
+    assert r.returncode == 1 and "knows nothing" in r.stderr and "--force" in r.stderr
+    runs_there(m)
+    ends(m, None)
+
+
 def test_a_machine_that_cannot_be_asked(machines):
     m = machines
     job = m.counter()
@@ -446,6 +467,26 @@ def test_a_device_that_is_missing_there(machines):
     job = m.counter()
     refused(m, job, "--device", "ocl:77", said="ocl:77")
     ends(m, job)
+
+
+def test_a_disk_without_room_there(machines):
+    m = machines
+    (m.folder / "there").mkdir()
+    subprocess.run(["nsenter", f"--target={m.init}", "--mount", "mount", "-t", "tmpfs", "-o", "size=4m", "small", m.folder / "there"], check=True)
+    job = m.counter()
+    refused(m, job, said="make room there")
+    ends(m, job)
+
+
+def test_root_moves_no_program_of_another_user(machines):
+    m = machines
+    let_users_in(m.folder)
+    m.folder.chmod(0o777)
+    m.ckpt.runtime.chmod(0o777)
+    job = m.ckpt.start_shell(f"exec setpriv --reuid 12345 --regid 12345 --clear-groups {m.ckpt.tool('ckpt-run')} -- sleep 1000")
+    pid = wait_for(lambda: next((p for p in tree_of(job.pid) if commands_of([p]) == ["sleep 1000 "]), None), "sleep")
+    r = m.migrate(pid, "there")
+    assert r.returncode == 1 and "belongs to another user" in r.stderr, r.stderr
 
 
 def test_a_stop_that_would_be_too_long(machines):

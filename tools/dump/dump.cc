@@ -200,7 +200,7 @@ Result<> Dump::finish() {
   if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
   remove_older_images(options_);
   keeper_.reset();
-  if (options_.leave_running && !in_pipe()) tell_keeper_of_image();
+  if (options_.leave_running && !in_pipe() && !options_.passing) tell_keeper_of_image();
   if (options_.leave_running) return check_returned();
   return {};
 }

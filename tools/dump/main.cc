@@ -338,6 +338,7 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--outcome-when-durable", d.outcome_when_durable, "").hide();
   line.flag("--refuse-as-root", d.refuse_as_root, "").hide();
   line.option("--hand-over=FD", o.hand_over, "").hide();
+  line.flag("--passing", d.passing, "").hide();
   line.flag("--manifest", o.with_manifest, "").hide();
 }
 

@@ -69,7 +69,8 @@ struct TakingState {
 // Decides for "taken". The file is locked until it is closed: it shows that the process that has
 // taken the program still starts it. Fails if the program was taken back.
 Result<UniqueFd> take(const std::string &folder);
-// Before the program goes on: if all tools are killed, its first process still says whether it runs.
+// Before the program goes on: if all tools are killed, its first process still says whether it
+// runs.
 Result<> note_running(const std::string &folder, pid_t pid);
 Result<> note_devices(const std::string &folder);
 Result<TakingState> taking_state(const std::string &folder);

@@ -2,6 +2,7 @@
 #include "tools/migrate/move.h"
 
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -43,6 +44,7 @@ Result<MoveReport> Move::run() {
   if (in_doubt()) return Failure(std::move(done).error());
   // The program goes on here, and the copy there ends.
   stopped_.reset();
+  if (peer_) (void)peer_->link().send(Kind::Finished);
   peer_.reset();
   if (record_) record_->remove();
   return Failure(std::move(done).error());
@@ -82,7 +84,11 @@ Result<> Move::prepare() {
   report_.host = options_.host;
   report_.pid = json_value(facts_, "pid", pid_);
   report_.program = json_string(facts_, "program");
-  if (Result<Process> root = read_process(report_.pid)) start_ticks_ = root->start_ticks;
+  CKPT_TRY(Process root, read_process(report_.pid));
+  if (root.uid != ::geteuid())
+    return fail_with_hint(fmt::format("{} belongs to another user", name_of(root)),
+                          "migrate it as that user, on both machines");
+  start_ticks_ = root.start_ticks;
   CKPT_TRY(record_, MoveRecord::create(MoveSide::From, report_.number,
                                        {{"pid", report_.pid},
                                         {"program", report_.program},

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char *kAboutFile = "about";
 constexpr size_t kNumberBytes = 36;
+constexpr std::chrono::hours kOld{24 * 90};
 
 const char *suffix_of(MoveSide side) { return side == MoveSide::From ? ".from" : ".to"; }
 
@@ -102,6 +104,12 @@ bool MoveRecord::lock() {
   return lock_ && ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
+bool MoveRecord::is_old() const {
+  std::error_code ec;
+  auto changed = fs::last_write_time(folder_, ec);
+  return !ec && fs::file_time_type::clock::now() - changed > kOld;
+}
+
 void MoveRecord::remove() {
   std::error_code ec;
   fs::remove_all(folder_, ec);
@@ -116,14 +124,16 @@ void MoveRecord::remove_images() {
   for (const fs::path &image : images) fs::remove_all(image, ec);
 }
 
-// The decision stays: a late `go` must still find it.
+// The decision stays for whoever asks for it.
 void remove_dead_receipts() {
   for (MoveRecord &r : MoveRecord::all(MoveSide::To)) {
     Result<TakingState> state = taking_state(r.folder());
     if (!state || (state->taking != Taking::Open && state->taking != Taking::Refused)) continue;
     if (!r.lock()) continue;
-    if (state->taking == Taking::Open && !refuse(r.folder())) continue;
-    r.remove_images();
+    bool old = r.is_old();
+    state = refuse(r.folder());
+    if (!state || state->taking != Taking::Refused) continue;
+    old ? r.remove() : r.remove_images();
   }
 }
 

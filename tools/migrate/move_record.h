@@ -40,6 +40,7 @@ class MoveRecord {
   nlohmann::json about() const;  // null: there is none
   // False: another process has it.
   bool lock();
+  bool is_old() const;  // nothing was changed in it for months
   void remove();
   void remove_images();
 

@@ -49,6 +49,8 @@ std::string this_host() {
   return name;
 }
 
+// In the group of this process, so that ssh may ask for a password. But Ctrl-C must not cut the
+// connection: this process decides what becomes of the program.
 Result<std::unique_ptr<Peer>> Peer::connect(const MoveOptions &o, const std::string &number,
                                             FrameLink::Check check) {
   if (o.host.starts_with('-'))
@@ -56,10 +58,11 @@ Result<std::unique_ptr<Peer>> Peer::connect(const MoveOptions &o, const std::str
                           "name it as [USER@]HOST");
   CKPT_TRY(PipeEnds to, make_pipe());
   CKPT_TRY(PipeEnds from, make_pipe());
-  CKPT_TRY(pid_t rsh, spawn({.argv = command_line(o),
-                             .in = to.read.get(),
-                             .out = from.write.get(),
-                             .own_group = true}));
+  CKPT_TRY(
+      pid_t rsh,
+      spawn({.argv = command_line(o), .in = to.read.get(), .out = from.write.get(), .in_child = [] {
+               ::signal(SIGINT, SIG_IGN);
+             }}));
   FrameLink link(std::move(from.read), std::move(to.write), std::move(check));
   link.set_patience(std::chrono::seconds(o.link_timeout));
   std::unique_ptr<Peer> peer(new Peer(rsh, std::move(link)));

@@ -33,11 +33,17 @@ Result<> Receiver::run() {
   Result<> done = guarded([this] { return serve(); });
   if (!done) (void)link_.send(Kind::Failed, encode(done.error()));
   loaded_.reset();  // the copy ends, unless it was told to go on
-  if (!record_) return done;
-  Result<TakingState> state = taking_state(record_->folder());
-  bool unused = state && state->taking == Taking::Open && refuse(record_->folder());
-  if (unused) record_->remove_images();
+  if (record_ && !told_to_go_) clean();
   return done;
+}
+
+// A program can have been given away only after it was ready here: then the decision must be found
+// by whoever asks for it.
+void Receiver::clean() {
+  Result<TakingState> state = taking_state(record_->folder());
+  if (state && state->taking == Taking::Open) state = refuse(record_->folder());
+  if (!state || state->taking != Taking::Refused) return;
+  ready_ ? record_->remove_images() : record_->remove();
 }
 
 Result<> Receiver::serve() {
@@ -68,13 +74,9 @@ Result<> Receiver::greet() {
 
 Result<> Receiver::answer(const Frame &frame) {
   if (hello_.version != kMigrateVersion) return fail("the versions of ckpt differ");
-  if (frame.kind == Kind::Question || frame.kind == Kind::TakeBack) {
-    over_ = true;
-    CKPT_TRY(MoveRecord record, MoveRecord::named(MoveSide::To, hello_.number));
-    if (frame.kind == Kind::TakeBack) return take_back();
-    CKPT_TRY(TakingState state, taking_state(record.folder()));
-    return tell(state);
-  }
+  if (frame.kind == Kind::Question) return tell_state();
+  if (frame.kind == Kind::TakeBack) return take_back();
+  if (frame.kind == Kind::Finished) return finish();
   if (frame.kind == Kind::Prepare && !record_) return prepare(frame.body);
   if (!record_) return malformed("too early");
   switch (frame.kind) {
@@ -82,21 +84,23 @@ Result<> Receiver::answer(const Frame &frame) {
     case Kind::Check: return check();
     case Kind::Load: return load();
     case Kind::Go: return go();
-    case Kind::Finished: return finish();
     default: return malformed("unexpected");
   }
 }
 
-Result<> Receiver::tell(const TakingState &state) { return link_.send(Kind::State, encode(state)); }
+Result<> Receiver::tell_state() {
+  CKPT_TRY(MoveRecord record, MoveRecord::named(MoveSide::To, hello_.number));
+  CKPT_TRY(TakingState state, taking_state(record.folder()));
+  return link_.send(Kind::State, encode(state));
+}
 
-// Also if nothing of the migration has ever arrived here: then nothing ever will.
 Result<> Receiver::take_back() {
   CKPT_TRY(MoveRecord record, MoveRecord::named(MoveSide::To, hello_.number));
-  CKPT_TRY(TakingState before, taking_state(record.folder()));
-  if (before.taking == Taking::Unknown)
-    CKPT_CHECK(MoveRecord::create(MoveSide::To, hello_.number, {{"host", hello_.host}}));
-  CKPT_TRY(TakingState state, refuse(record.folder()));
-  return tell(state);
+  CKPT_TRY(TakingState state, taking_state(record.folder()));
+  if (state.taking == Taking::Open) {
+    CKPT_TRY(state, refuse(record.folder()));
+  }
+  return link_.send(Kind::State, encode(state));
 }
 
 Result<> Receiver::prepare(ByteView body) {
@@ -178,6 +182,7 @@ Result<> Receiver::load() {
   CKPT_TRY(ToolRun run, ToolRun::start(kRestoreTool, std::move(all), "--take-over"));
   loaded_.emplace(std::move(run));
   CKPT_CHECK(loaded_->hear('R', [this] { return beat(); }));
+  ready_ = true;
   return link_.send(Kind::Ready);
 }
 
@@ -186,19 +191,24 @@ Result<> Receiver::go() {
   if (!loaded_) return malformed("Go");
   CKPT_CHECK(loaded_->say('G'));
   loaded_->detach();
+  told_to_go_ = true;
   Result<> ended = loaded_->wait([this] { return link_.beat(); });
   if (!ended) return ended;
   if (!loaded_->succeeded()) return Failure(loaded_->error());
   return link_.send(Kind::Running, encode(Running{pid_in(loaded_->output())}));
 }
 
-// The other side has noted that the program runs here: nobody will ask again.
+// The other side has noted how it ended: nobody will ask again.
 Result<> Receiver::finish() {
-  CKPT_TRY(TakingState state, taking_state(record_->folder()));
-  bool taken = state.taking == Taking::Running || state.taking == Taking::Ended;
-  if (!taken) return malformed("Finished");
+  CKPT_TRY(MoveRecord record, MoveRecord::named(MoveSide::To, hello_.number));
+  CKPT_TRY(TakingState state, taking_state(record.folder()));
+  if (state.taking == Taking::Open) {
+    CKPT_TRY(state, refuse(record.folder()));
+  }
+  if (state.taking == Taking::Starting) return malformed("Finished");
   over_ = true;
-  if (!wishes_.keep) record_->remove();
+  bool runs = state.taking == Taking::Running || state.taking == Taking::Ended;
+  if (!runs || !wishes_.keep) record.remove();
   return {};
 }
 

@@ -25,6 +25,7 @@ class Receiver {
 
  private:
   Result<> serve();
+  void clean();
   Result<> greet();
   Result<> answer(const Frame &frame);
   Result<> prepare(ByteView body);
@@ -34,7 +35,7 @@ class Receiver {
   Result<> go();
   Result<> finish();
   Result<> take_back();
-  Result<> tell(const TakingState &state);
+  Result<> tell_state();
   Result<> check_room(u64 bytes) const;
   Result<> check_needs(const std::string &needs);
   std::vector<std::string> restore_options() const;
@@ -48,6 +49,8 @@ class Receiver {
   std::optional<MoveRecord> record_;
   ChunkShelf shelf_;
   std::optional<ToolRun> loaded_;  // the restore that keeps the copy stopped
+  bool ready_ = false;             // the other side may have been told so
+  bool told_to_go_ = false;        // the restore decides by itself
   bool over_ = false;
 };
 

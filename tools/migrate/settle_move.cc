@@ -28,14 +28,34 @@ MoveOptions way_to(const MoveRecord &record, MoveOptions o) {
   return o;
 }
 
-Result<TakingState> ask(const MoveRecord &record, Kind question, const MoveOptions &o,
-                        Cancel &cancel) {
-  CKPT_TRY(auto peer,
+bool runs_there(const TakingState &s) {
+  return s.taking == Taking::Running || s.taking == Taking::Ended;
+}
+
+struct Answer {
+  std::unique_ptr<Peer> peer;
+  TakingState state;
+};
+
+// An answer that does not know the migration is none.
+Result<Answer> ask(const MoveRecord &record, Kind question, const MoveOptions &o, Cancel &cancel) {
+  Answer a;
+  CKPT_TRY(a.peer,
            Peer::connect(way_to(record, o), record.number(), [&cancel] { return cancel.check(); }));
-  CKPT_CHECK(peer->link().send(question));
-  CKPT_TRY(Bytes body, peer->link().receive(Kind::State));
+  CKPT_CHECK(a.peer->link().send(question));
+  CKPT_TRY(Bytes body, a.peer->link().receive(Kind::State));
   std::optional<TakingState> state = parse_state(body);
-  return state ? Result<TakingState>(*state) : malformed("State");
+  if (!state) return malformed("State");
+  if (state->taking == Taking::Unknown) return fail("it knows nothing of this migration");
+  a.state = *state;
+  return a;
+}
+
+// Only after this machine has noted how it ended, because the other one then forgets it.
+Result<> settle_both(const MoveRecord &record, Settled how, Result<Answer> &answer) {
+  CKPT_CHECK(settle(record.folder(), how));
+  if (answer) (void)answer->peer->link().send(Kind::Finished);
+  return {};
 }
 
 Failure unreachable(const Error &why, const char *danger) {
@@ -44,14 +64,15 @@ Failure unreachable(const Error &why, const char *danger) {
       fmt::format("try again when it can be reached; --force does it nevertheless, {}", danger));
 }
 
-bool runs_there(const TakingState &s) {
-  return s.taking == Taking::Running || s.taking == Taking::Ended;
-}
-
 // ckpt-dump was killed between the record and the end of the program, or has undone its work.
 bool still_runs_here(const json &given) {
   Result<Process> p = read_process(json_value(given, "pid", pid_t{0}));
   return p && p->start_ticks == json_value(given, "start_ticks", u64{0}) && !p->ending;
+}
+
+const char *text_of(Settled how) {
+  if (how == Settled::No) return "not known";
+  return how == Settled::Taken ? "runs there" : "taken back";
 }
 
 Result<MoveRecord> the_one(std::vector<MoveRecord> found, const std::string &name) {
@@ -72,7 +93,7 @@ Result<> check_runs_there(const TakingState &state) {
 Result<> check_not_there(const TakingState &state) {
   if (state.taking == Taking::Starting)
     return fail_with_hint("the program is being started there", "try again in a moment");
-  if (!runs_there(state)) return {};
+  if (state.taking == Taking::Refused || state.taking == Taking::Failed) return {};
   return fail_with_hint(state.taking == Taking::Running
                             ? fmt::format("the program runs there, as process {}", state.pid)
                             : std::string("the program went on there, and has ended"),
@@ -98,11 +119,11 @@ Result<> finish_move(const std::string &name, bool force, const MoveOptions &o, 
   if (!record.lock()) return fail("the migration is still under way");
   CKPT_TRY(Settled how, settled(record.folder()));
   if (how == Settled::No) {
-    Result<TakingState> state = ask(record, Kind::Question, o, cancel);
-    if (!state && !force)
-      return unreachable(state.error(), "and the program is lost if it does not run there");
-    if (state) CKPT_CHECK(check_runs_there(*state));
-    CKPT_CHECK(settle(record.folder(), Settled::Taken));
+    Result<Answer> answer = ask(record, Kind::Question, o, cancel);
+    if (!answer && !force)
+      return unreachable(answer.error(), "and the program is lost if it does not run there");
+    if (answer) CKPT_CHECK(check_runs_there(answer->state));
+    CKPT_CHECK(settle_both(record, Settled::Taken, answer));
   }
   record.remove();
   return {};
@@ -117,13 +138,13 @@ Result<TakenBack> take_back(const std::string &name, bool force, const MoveOptio
   CKPT_TRY(Settled how, settled(record.folder()));
   if (how == Settled::Taken) return fail("it was decided before that the program runs there");
   if (how == Settled::No) {
-    Result<TakingState> state = ask(record, Kind::TakeBack, o, cancel);
-    if (!state && !force)
-      return unreachable(state.error(), "and the program then runs twice if it runs there");
-    if (state) CKPT_CHECK(check_not_there(*state));
-    if (!state)
+    Result<Answer> answer = ask(record, Kind::TakeBack, o, cancel);
+    if (!answer && !force)
+      return unreachable(answer.error(), "and the program then runs twice if it runs there");
+    if (answer) CKPT_CHECK(check_not_there(answer->state));
+    if (!answer)
       log::warn("the other machine was not asked: if the program runs there, it now runs twice");
-    CKPT_CHECK(settle(record.folder(), Settled::TakenBack));
+    CKPT_CHECK(settle_both(record, Settled::TakenBack, answer));
   }
   return TakenBack{json_string(given, "image"), still_runs_here(given)};
 }
@@ -133,13 +154,12 @@ int list_moves(bool as_json) {
   for (const MoveRecord &r : MoveRecord::all(MoveSide::From)) {
     Result<json> given = given_away(r.folder());
     if (!given || !given->is_object()) continue;
-    bool back = settled(r.folder()).value_or(Settled::No) == Settled::TakenBack;
-    (*given)["taken_back"] = back;
+    const char *state = text_of(settled(r.folder()).value_or(Settled::No));
+    (*given)["state"] = state;
     all.push_back(*given);
     if (as_json) continue;
-    print("{}  {} ({}) to {}{}\n", r.number(), json_value(*given, "pid", 0),
-          printable(json_string(*given, "program")), printable(json_string(*given, "host")),
-          back ? ", taken back" : "");
+    print("{}  {} ({}) to {}: {}\n", r.number(), json_value(*given, "pid", 0),
+          printable(json_string(*given, "program")), printable(json_string(*given, "host")), state);
   }
   if (as_json) print("{}\n", json_text(all));
   return 0;

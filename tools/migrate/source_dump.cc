@@ -39,7 +39,7 @@ Result<json> SourceDumps::check() {
 
 Result<json> SourceDumps::running(const std::string &image, const std::string &parent) {
   std::vector<std::string> all = arguments(image, parent);
-  all.emplace_back("--leave-running");
+  all.insert(all.end(), {"--leave-running", "--passing"});
   CKPT_TRY(ToolRun run, ToolRun::start(kDumpTool, std::move(all)));
   return finish(run);
 }
