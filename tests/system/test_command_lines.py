@@ -41,7 +41,6 @@ WRONG = [
     ("ckpt-migrate --list 1 host", "cannot be combined"),
     ("ckpt-migrate --max-downtime 0 1 host", '"0" is not a number from'),
     ("ckpt-migrate --take-bak x", 'did you mean "--take-back"?'),
-    ("ckpt-migrate --rsh= 1 host", "need a command"),
     ("ckpt-image", "no command was given"),
     ("ckpt-image shwo image", 'no command "shwo"; did you mean "show"?'),
     ("ckpt-image show", "IMAGE is missing"),
