@@ -15,6 +15,7 @@ import sys
 import pytest
 
 from conftest import BUILD, commands_of, let_users_in, process_exists, tree_of, wait_for
+from rootless import helper, needs_helper, user  # noqa: F401
 from test_opencl import HEAT, Programs, devices  # noqa: F401
 
 # Instead of ssh: HOST COMMAND…, through a process that a test can kill or stop, as a network can be cut or hang.
@@ -494,3 +495,98 @@ def test_a_stop_that_would_be_too_long(machines):
     job = m.counter()
     refused(m, job, "--max-downtime", "0.001", said="longer than --max-downtime")
     ends(m, job)
+
+
+# ---- users without root
+
+class Local:
+    """The "other machine" of a user without root: other session and state folders. ckpt-helper restores the copy in a PID
+    namespace of its own, so that it can be loaded beside the original."""
+
+    def __init__(self, user):
+        self.user, self.there = user, user.folder / "there"
+        self.there.mkdir()
+        os.chown(self.there, user.uid, user.uid)
+        user.env["XDG_STATE_HOME"] = str(user.folder / "here")
+        self.rsh = user.folder / "rsh"
+        self.set_there()
+
+    def set_there(self, setting=""):
+        self.rsh.write_text(f"#!/bin/sh\nshift\nexec env -u CKPT_TEST_STOP_AT CKPT_RUNTIME_DIR={self.there} XDG_STATE_HOME={self.there} "
+                            f'{setting} "$@"\n')
+        self.rsh.chmod(0o755)
+
+    def migrate(self, *arguments, stop_at=""):
+        self.user.env["CKPT_TEST_STOP_AT"] = stop_at
+        return self.user.tool("ckpt-migrate", "--rsh", self.rsh, "--tool-there", BUILD / "tools" / "ckpt-migrate", *arguments)
+
+    def program(self):
+        (self.user.folder / "steps").unlink(missing_ok=True)
+        job = self.user.run("/usr/bin/python3", "-c", COUNTER)
+        wait_for(lambda: self.steps() > 3, "steps")
+        return job
+
+    def steps(self):
+        try:
+            return len((self.user.folder / "steps").read_text().splitlines())
+        except FileNotFoundError:
+            return 0
+
+    def goes_on(self):
+        before = self.steps()
+        wait_for(lambda: self.steps() > before + 3, "steps")
+
+    def ends(self):
+        self.goes_on()
+        (self.user.folder / "finish").touch()
+        last = wait_for(lambda: self.at_rest(), "the end of the program")
+        in_order(last)
+
+    def at_rest(self):
+        lines = (self.user.folder / "steps").read_text().splitlines()
+        return lines if not any("python3 -c" in c for c in commands_of(tree_of(1))) else None
+
+
+@needs_helper
+def test_a_user_without_root_moves_a_program(user, helper):  # noqa: F811
+    local = Local(user)
+    job = local.program()
+    r = local.migrate(job.pid, "there", "--json")
+    assert r.returncode == 0, r.stderr
+    assert job.wait() == 87
+    local.goes_on()
+    user.programs.append(json.loads(r.stdout)["pid_there"])
+    local.ends()
+
+
+@needs_helper
+@pytest.mark.parametrize("point", ["ready", "loaded"])
+def test_killed_before_the_program_of_a_user_is_given_away(user, helper, point):  # noqa: F811
+    local = Local(user)
+    if point == "loaded":
+        local.set_there("CKPT_TEST_STOP_AT=loaded")
+    job = local.program()
+    r = local.migrate(job.pid, "there", stop_at="ready" if point == "ready" else "")
+    assert r.returncode == (-signal.SIGKILL if point == "ready" else 1), r.stderr
+    wait_for(lambda: not helper.workers(), "the end of the copy")
+    assert job.process.poll() is None
+    local.ends()
+    assert job.wait() == 0
+
+
+@needs_helper
+@pytest.mark.parametrize("point", ["ended", "taken"])
+def test_a_user_takes_a_program_back(user, helper, point):  # noqa: F811
+    local = Local(user)
+    if point == "taken":
+        local.set_there("CKPT_TEST_STOP_AT=taken")
+    job = local.program()
+    r = local.migrate(job.pid, "there", stop_at="ended" if point == "ended" else "")
+    assert r.returncode == (-signal.SIGKILL if point == "ended" else 4), r.stderr
+    assert job.wait() == 87
+    wait_for(lambda: not helper.workers(), "the end of the copy")
+    local.set_there()
+    r = local.migrate("--detach", "--take-back", json.loads(local.migrate("--list", "--json").stdout)[0]["number"])
+    assert r.returncode == 0, r.stderr
+    user.programs.append(int(r.stdout))
+    local.ends()
