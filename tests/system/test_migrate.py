@@ -16,7 +16,7 @@ import pytest
 
 from conftest import BUILD, commands_of, let_users_in, process_exists, tree_of, wait_for
 from rootless import helper, needs_helper, user  # noqa: F401
-from test_opencl import HEAT, Programs, devices  # noqa: F401
+from test_opencl import HEAT, Programs, devices, finished  # noqa: F401
 
 # Instead of ssh: HOST COMMAND…, through a process that a test can kill or stop, as a network can be cut or hang.
 RSH = """
@@ -199,6 +199,22 @@ def test_an_opencl_program_goes_on_with_another_driver(ocl, machines):
     ocl.go()
     wait_for(lambda: not machines.left_there(), "the end of the program there")
     assert output.read_text().splitlines()[-1] == "OK"
+
+
+@pytest.mark.full
+def test_an_opencl_program_whose_devices_do_not_come_back_there(ocl, machines):
+    """It has gone on there, and has ended there without its devices: it is taken back."""
+    machines.set_there(CKPT_TEST_STOP_AT="devices")
+    job = ocl.start("owed")
+    job.wait_text("step 3")
+    r = machines.migrate(job.pid, "there", "--device", ocl.device("pocl"))
+    assert r.returncode == 4 and job.wait() == 87, r.stderr
+    machines.set_there()
+    wait_for(lambda: not machines.left_there(), "the end of the copy there")
+    back = machines.start("--device", ocl.device("pocl"), "--take-back", listed(machines)[0]["number"])
+    back.wait_text("step ")
+    ocl.go()
+    finished(back)
 
 
 # ---- whatever is killed
