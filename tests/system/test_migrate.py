@@ -486,6 +486,23 @@ def test_a_device_that_is_missing_there(machines):
     ends(m, job)
 
 
+def test_a_stop_that_has_become_too_long(machines):
+    m = machines
+    job = m.counter()
+    refused(m, job, "--rounds", "0", "--max-downtime", "0.001", said="has been stopped for")
+    ends(m, job)
+
+
+@pytest.mark.parametrize("tie", ["image", "job"])
+def test_a_program_that_would_be_started_again_here(machines, tie):
+    m = machines
+    (m.folder / "series").mkdir()
+    job = m.ckpt.start("ckpt-run", [f"--{tie}", "series", "--", sys.executable, "-c", COUNTER])
+    wait_for(lambda: len(m.steps()) > 3, "steps")
+    refused(m, job, said=f"--{tie}")
+    ends(m, job)
+
+
 def test_a_disk_without_room_there(machines):
     m = machines
     (m.folder / "there").mkdir()

@@ -17,8 +17,10 @@
 #include "tools/json_text.h"
 #include "tools/migrate/decision_files.h"
 #include "tools/migrate/move_print.h"
+#include "tools/migrate/ties.h"
 #include "tools/proc/process.h"
 #include "tools/progress_bar.h"
+#include "tools/session/target.h"
 
 namespace ckpt::tools {
 namespace {
@@ -66,9 +68,15 @@ Result<> Move::move() {
   return {};
 }
 
+// Asked in every wait.
+Result<> Move::may_go_on() const {
+  CKPT_CHECK(cancel_.check());
+  return stopping_ && !given_ ? within_downtime() : Result<>();
+}
+
 // While a tool works: the other machine hears that this one lives.
 Result<> Move::alive() {
-  CKPT_CHECK(cancel_.check());
+  CKPT_CHECK(may_go_on());
   return peer_ ? peer_->link().beat() : Result<>();
 }
 
@@ -89,6 +97,8 @@ Result<> Move::prepare() {
     return fail_with_hint(fmt::format("{} belongs to another user", name_of(root)),
                           "migrate it as that user, on both machines");
   start_ticks_ = root.start_ticks;
+  CKPT_TRY(Target target, resolve_target(report_.pid, [this] { return cancel_.check(); }));
+  CKPT_CHECK(refuse_ties(command_of_keeper(target.keeper, target.root)));
   CKPT_TRY(record_, MoveRecord::create(MoveSide::From, report_.number,
                                        {{"pid", report_.pid},
                                         {"program", report_.program},
@@ -112,7 +122,7 @@ Result<> Move::check_room() {
 
 Result<> Move::ask_there() {
   test_point("check-there");
-  CKPT_TRY(peer_, Peer::connect(options_, report_.number, [this] { return cancel_.check(); }));
+  CKPT_TRY(peer_, Peer::connect(options_, report_.number, [this] { return may_go_on(); }));
   bool own_key = options_.key_file_there.empty();
   Prepare m{.needs = json_text(facts_["manifest"]),
             .bytes = memory_of(facts_),
@@ -181,7 +191,8 @@ Result<> Move::check_there() {
 
 Result<> Move::stop() {
   test_point("stop");
-  auto begun = Clock::now();
+  auto begun = paused_at_ = Clock::now();  // at the earliest; the dump says when
+  stopping_ = true;
   CKPT_TRY(ToolRun stopped, dumps_.stop(record_->image(round_), parent()));
   stopped_.emplace(std::move(stopped));
   paused_at_ = Clock::now() - std::chrono::duration_cast<Clock::duration>(
@@ -199,7 +210,7 @@ Result<> Move::load() {
   return within_downtime();
 }
 
-// The last moment at which it can still go on here.
+// After `ready` at the latest; then it cannot go on here any more.
 Result<> Move::within_downtime() const {
   double stopped = seconds_since(paused_at_);
   if (!options_.max_downtime || stopped <= *options_.max_downtime) return {};

@@ -62,6 +62,7 @@ class Move {
   void finish();
   Result<SentImage> send(u32 round);
   void note_round(const nlohmann::json &dump, const SentImage &sent, bool last);
+  Result<> may_go_on() const;
   Result<> alive();
   Result<> within_downtime() const;
   std::string parent() const;
@@ -80,7 +81,7 @@ class Move {
   u64 raw_bytes_ = 0;
   u64 start_ticks_ = 0;  // of the program's first process
   double check_seconds_ = 0;
-  bool given_ = false, back_ = false;
+  bool stopping_ = false, given_ = false, back_ = false;
   Clock::time_point begun_ = Clock::now(), round_begun_ = begun_, paused_at_ = begun_;
   MoveReport report_;
 };
