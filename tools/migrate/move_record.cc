@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "common/base/log.h"
+#include "storage/io/file_system.h"
 #include "tools/job/create_once.h"
 #include "tools/job/decision.h"
 #include "tools/json_text.h"
@@ -38,7 +39,8 @@ Result<> make_private_folder(const std::string &path) {
   std::error_code ec;
   fs::create_directories(fs::path(path).parent_path(), ec);
   if (::mkdir(path.c_str(), 0700) != 0) return fail_errno("cannot create the folder {}", path);
-  return {};
+  // Its files reach the disk by themselves (create_once), but its name would not.
+  return storage::sync_folder(storage::FileSystem::real(), fs::path(path).parent_path());
 }
 
 bool is_image(const fs::path &path) {
