@@ -207,7 +207,9 @@ enum class Type : u16 {
   DumpBegin = 42,   // {str image}: answered by Ok. The connection stays open (CRIU inherits it)
                     // until the dump is over; after a hang-up without DumpDone the keeper lets the
                     // program continue
-  DumpDone = 43,    // {str image}: the image is durable, the program is about to be killed
+  DumpDone =
+      43,  // {str image, optional: str host}: the image is durable, the program is about to be
+           // killed. With a host: it goes on there (ckpt-migrate)
   CheckpointWanted = 44,  // {u32 version, str image, u32 flags (see below)}: run ckpt-dump on this
                           // program; answered by Ok or Failed
   Restored = 45,  // {u32 version, u32 agent}: after the outcome Restored; the peer now sends

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Completion for ckpt, ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckpt-ps, ckpt-history, ckptd,
+# Completion for ckpt, ckpt-run, ckpt-dump, ckpt-restore, ckpt-migrate, ckpt-image, ckpt-fatbin, ckpt-ps, ckpt-history, ckptd,
 # ckpt-top, ckpt-sim, ckpt-node-bench, ckpt-schedd, ckpt-idled and ckpt-devd. It is
 # installed under each of these names. To try it: . completions/ckpt.bash
 
@@ -231,6 +231,26 @@ _ckpt_start() {
   esac
 }
 
+_ckpt_migrate() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --device) _ckpt_device_list ;;
+    --key-file) _ckpt_files ;;
+    --rounds) _ckpt_words '0 2 4 8' ;;
+    --max-downtime) _ckpt_words '0.5 1 5' ;;
+    --finish | --take-back) _ckpt_words "$("$(_ckpt_sibling ckpt-migrate)" --list 2>/dev/null | cut -d ' ' -f 1)" ;;
+    --rsh | --tool-there | --output | --key-file-there | --link-timeout | --timeout) ;;
+    *)
+      if [[ $cur == -* ]]; then
+        _ckpt_words '--device --output --rounds --max-downtime --rsh --tool-there --link-timeout --timeout --key-file --key-file-there --shared-key --ignore-processor --keep --finish --take-back --force --detach --list --receive --json --quiet --verbose --version --help'
+      else
+        _ckpt_words "$(_ckpt_programs)"
+      fi
+      ;;
+  esac
+}
+
 _ckpt_image() {
   local cur prev words _ckpt_command=$1 verb=
   _ckpt_split
@@ -446,7 +466,7 @@ _ckpt_helper() {
 _ckpt() {
   if (( COMP_CWORD == 1 )); then
     local cur=${COMP_WORDS[1]}
-    _ckpt_words 'run dump restore start image ps history top sim node-bench fatbin help --version --help'
+    _ckpt_words 'run dump restore start migrate image ps history top sim node-bench fatbin help --version --help'
     return
   fi
   local name=${COMP_WORDS[1]}
@@ -467,6 +487,7 @@ complete -F _ckpt_helper ckpt-helper
 complete -F _ckpt_dump ckpt-dump
 complete -F _ckpt_restore ckpt-restore
 complete -F _ckpt_start ckpt-start
+complete -F _ckpt_migrate ckpt-migrate
 complete -F _ckpt_image ckpt-image
 complete -F _ckpt_fatbin ckpt-fatbin
 complete -F _ckptd ckptd

@@ -16,7 +16,7 @@ from cuda_programs import make  # noqa: F401, a fixture
 from deadline import Deadline
 from toolkit import NVCC
 
-TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-start", "ckpt-image", "ckpt-fatbin", "ckpt-ps", "ckpt-history", "ckpt-top", "ckpt-sim",
+TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-start", "ckpt-migrate", "ckpt-image", "ckpt-fatbin", "ckpt-ps", "ckpt-history", "ckpt-top", "ckpt-sim",
          "ckpt-node-bench", "ckpt-schedd", "ckpt-idled", "ckpt-devd", "ckptd"]
 DEADLINE = 90
 

@@ -25,6 +25,7 @@ constexpr Command kCommands[] = {
     {"dump", "write an image of a running program, or suspend the program"},
     {"restore", "start a program again from an image, or resume a suspended one"},
     {"start", "start copies of an image at the same time"},
+    {"migrate", "move a running program to another machine"},
     {"image", "list, show, verify, compare, flatten and prune images"},
     {"ps", "list the programs that can be checkpointed"},
     {"history", "list the dumps and restores of the past"},

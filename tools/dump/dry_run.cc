@@ -120,7 +120,8 @@ Result<DryRun> Dump::look() {
            .program = target_.processes.front().command,
            .reasons = {},
            .remarks = {},
-           .needs = json::object()};
+           .needs = json::object(),
+           .manifest = json::object()};
   check_main_threads(target_, r.reasons);
   if (!r.reasons.empty()) return r;
   r.reasons = refusals();
@@ -137,6 +138,7 @@ Result<DryRun> Dump::look() {
   json manifest = describe_running();
   r.needs = needs_of(target_, manifest, agents_.devices());
   allow_changes(manifest);
+  r.manifest = manifest;
   CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest));
   CriuFiles files = files_as_criu_saves_them(target_);
   check_running_program(

@@ -21,6 +21,7 @@
 #include "tools/dump/new_image.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/returned.h"
+#include "tools/migrate/decision_files.h"
 #include "tools/proc/process_root.h"
 #include "tools/session/leftovers.h"
 #include "tools/session/process_tree.h"
@@ -38,8 +39,13 @@ constexpr int kAttempts = 20;
 constexpr auto kNameWait = 500ms;  // for another dump
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 
-Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
-  CKPT_CHECK(send_message(fd, static_cast<u16>(type), Writer().str(image).bytes()));
+// `host`: the machine to which the program is moved.
+Result<> ask_keeper(int fd, protocol::Type type, const std::string &image,
+                    const std::optional<std::string> &host = {}) {
+  Writer body;
+  body.str(image);
+  if (host) body.str(*host);
+  CKPT_CHECK(send_message(fd, static_cast<u16>(type), body.bytes()));
   CKPT_CHECK(set_receive_timeout(fd, 10s));
   CKPT_TRY(std::optional<Message> m, receive_message(fd));
   if (!m) return fail("the session keeper closed the connection without an answer");
@@ -174,10 +180,16 @@ Result<> Dump::write() {
   manifest_["phases"] = phases_.json();
   CKPT_CHECK(check_held());
   CKPT_CHECK(image_->finish(manifest_));
-  if (!options_.barriers) return {};
-  Result<> kept = options_.barriers->durable();
+  if (!options_.barriers && !options_.hand_over) return {};
+  Result<> kept = meet_when_durable();
   unwanted_ = !kept;
   return kept;
+}
+
+Result<> Dump::meet_when_durable() {
+  if (options_.barriers) return options_.barriers->durable();
+  CKPT_CHECK(options_.hand_over->wait(phases_.seconds_since(paused_at_)));
+  return check_held();
 }
 
 // The image is complete. A failure from here on does not undo it.
@@ -188,7 +200,7 @@ Result<> Dump::finish() {
   if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
   remove_older_images(options_);
   keeper_.reset();
-  if (options_.leave_running && !in_pipe()) tell_keeper_of_image();
+  if (options_.leave_running && !in_pipe() && !options_.passing) tell_keeper_of_image();
   if (options_.leave_running) return check_returned();
   return {};
 }
@@ -268,9 +280,13 @@ Result<> Dump::wake(bool owed) {
 // The keeper must learn that the image is complete before its program ends, so that it reports a
 // checkpoint. Waits until the PIDs are free, for a restore that follows at once.
 Result<> Dump::end_program() {
-  if (Result<> done = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image); !done)
+  std::optional<std::string> host;
+  if (options_.hand_over) host = owner_elsewhere(options_.image);
+  if (Result<> done = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image, host);
+      !done)
     log::warn("the session keeper did not accept the end of the dump: {}", done.error().what);
   for (const ProcessHandle &p : handles_) p.signal(SIGKILL);
+  if (options_.hand_over) options_.hand_over->killed();
   auto deadline = Clock::now() + kEndTimeout;
   agents_.end_parent_readers();
   agents_.end_owners();
@@ -318,7 +334,7 @@ void Dump::undo(const Error &why) {
 // error says. But data that was written to a pipe cannot be revoked, and a program that has
 // requested the checkpoint itself has already received the outcome of this attempt.
 bool Dump::another_may_succeed(const Error &why) const {
-  if (cancel_.signal() || met_others_ || (in_pipe() && image_)) return false;
+  if (cancel_.signal() || met_others_ || unwanted_ || (in_pipe() && image_)) return false;
   if (options_.outcome_when_durable && agents_.any_detached()) return false;
   if (link_name_is_taken(why)) return true;
   return agents_missed_ || was_continued_ || (target_.root != 0 && has_changed(target_));

@@ -25,6 +25,7 @@
 #include "tools/dump/connections.h"
 #include "tools/dump/dump_marker.h"
 #include "tools/dump/file_hashes.h"
+#include "tools/dump/hand_over.h"
 #include "tools/dump/kernel_state.h"
 #include "tools/dump/preflight.h"
 #include "tools/manifest/image_manifest.h"
@@ -51,6 +52,8 @@ struct DumpOptions {
   bool outcome_when_durable = false;
   int timeout_seconds = 60;
   DumpBarriers *barriers = nullptr;  // of a job, which is checkpointed as one
+  HandOver *hand_over = nullptr;     // to another machine, before the program is ended
+  bool passing = false;              // the image will be removed soon: the keeper need not know it
   std::string criu_log;              // of a CRIU that fails; "": beside the image
   bool refuse_as_root = false;       // what only ckpt-restore --as-root could restore
   bool as_template = false;          // copies of it can run at the same time (ckpt-start)
@@ -64,7 +67,8 @@ struct DryRun {
   std::string program;
   Reasons reasons;  // why a dump would be refused; empty: it would begin
   std::vector<std::string> remarks;
-  nlohmann::json needs;  // what a restore needs of the machine
+  nlohmann::json needs;     // what a restore needs of the machine
+  nlohmann::json manifest;  // of the program as it is now, for the checks of another machine
 };
 
 struct DumpReport {
@@ -141,6 +145,7 @@ class Dump {
   bool may_owe() const;
   Result<> wait_for_contents();
   Result<> write();
+  Result<> meet_when_durable();
   Result<> end_program();
   Result<> check_returned();
   void tell_keeper_of_image() const;
@@ -172,7 +177,7 @@ class Dump {
   ReuseOfSockets reuse_;
   ConnectionLock connection_lock_;
   bool met_others_ = false;     // of a job, which do not wait for a second attempt
-  bool unwanted_ = false;       // the image is complete, but the job has given up
+  bool unwanted_ = false;       // the image is complete, but the job or ckpt-migrate has given up
   bool stopped_ = false;        // CRIU has left the process tree stopped
   HeldProcesses held_;          // from then on, until the program goes on or has ended
   bool was_continued_ = false;  // by another process, in the middle of the checkpoint

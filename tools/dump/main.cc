@@ -42,6 +42,8 @@ struct Options {
   std::string depth;  // of a suspend; "": none
   bool suspends() const { return !depth.empty(); }
   bool check = false, json = false, quiet = false, verbose = false;
+  bool with_manifest = false;
+  std::optional<int> hand_over;  // a descriptor
   std::string key_file;
   bool shared_key = false;
   std::optional<int> pid;
@@ -86,8 +88,10 @@ void note(const Result<DumpReport> &r, const Options &o) {
   append_history(history_file(), std::move(event));
 }
 
-int run_dump(const Options &o) {
+int run_dump(Options &o) {
   Cancel cancel;
+  std::optional<HandOver> hand_over;
+  if (o.hand_over) o.dump.hand_over = &hand_over.emplace(*o.hand_over, cancel);
   Dump dump(o.dump, cancel);
   Result<DumpReport> report = with_progress(dump, o.json || o.quiet);
   note(report, o);
@@ -105,8 +109,10 @@ int run_check(const Options &o) {
   Dump dump(o.dump, cancel);
   Result<DryRun> r = dump.dry_run();
   if (!r) return fail_run(r.error(), cancel, o);
+  nlohmann::json report = as_json(*r);
+  if (o.with_manifest) report["manifest"] = r->manifest;
   if (o.json)
-    print("{}\n", json_text(as_json(*r)));
+    print("{}\n", json_text(report));
   else if (!o.quiet)
     print_dry_run(*r);
   return r->reasons.empty() ? 0 : fail_with_code(kFailed, refusal_of(*r));
@@ -331,6 +337,9 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--verbose", o.verbose, "log every step");
   line.flag("--outcome-when-durable", d.outcome_when_durable, "").hide();
   line.flag("--refuse-as-root", d.refuse_as_root, "").hide();
+  line.option("--hand-over=FD", o.hand_over, "").hide();
+  line.flag("--passing", d.passing, "").hide();
+  line.flag("--manifest", o.with_manifest, "").hide();
 }
 
 }  // namespace

@@ -17,10 +17,12 @@
 #include "tools/error_json.h"
 #include "tools/restore/background.h"
 #include "tools/restore/job_restore.h"
+#include "tools/restore/needs.h"
 #include "tools/restore/recorded_sockets.h"
 #include "tools/restore/restore.h"
 #include "tools/restore/restore_all.h"
 #include "tools/restore/resume.h"
+#include "tools/restore/take_over.h"
 #include "tools/session/batch.h"
 #include "tools/session/job_signals.h"
 #include "tools/session/programs.h"
@@ -44,6 +46,7 @@ struct Options {
   JobOptions job;
   unsigned checkpoint = 0;
   std::string wait;  // "": for ever
+  MigrationOptions migration;
 };
 
 Result<int> end(const Keeper::Outcome &outcome, int code, const std::string &job) {
@@ -53,8 +56,8 @@ Result<int> end(const Keeper::Outcome &outcome, int code, const std::string &job
     return code;
   }
   if (!outcome.image) end_like(outcome.wait_status);
-  report_checkpointed("ckpt-restore", *outcome.image, job);
-  return code ? code : kCheckpointedExitCode;
+  int stopped = report_stopped("ckpt-restore", outcome, job);
+  return code ? code : stopped;
 }
 
 bool names_series(const std::string &folder) {
@@ -122,9 +125,11 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   // Everything is checked before anything is started.
   Phases phases;
   phases.begin("check");
+  CKPT_CHECK(refuse_given_away(o));
   CKPT_TRY(RestorePlan plan, job ? plan_series(o, job->series()) : make_plan(o));
   CKPT_CHECK(check_later_images(plan, o, job));
   CKPT_CHECK(check_job_user(plan, o));
+  if (o.check_only) return 0;
   warn_of_original(plan.manifest, o);
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
@@ -150,15 +155,19 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   if (o.job) CKPT_CHECK(signals.start(*keeper, o.periodic.job, o.periodic.keep));
   // A thread restores the program, while this one serves the session until the program ends.
   Keeper::Outcome outcome;
+  auto report = [&](pid_t pid) {
+    if (o.take_over) o.take_over->runs();
+    background.report(pid);
+  };
   {
     Restore restore(*keeper, o, plan, phases, std::move(help), [&](pid_t pid) {
-      background.report(pid);
+      report(pid);
       release_streams();
     });
     outcome = keeper->run();
     if (std::optional<Error> cancelled = restore.cancelled()) outcome.error = std::move(cancelled);
   }
-  if (!outcome.error) background.report(keeper->program());  // it has ended at once
+  if (!outcome.error) report(keeper->program());  // it has ended at once
   keeper.reset();
   if (o.job) leave(*o.job, outcome);
   return end(outcome, job ? job->end(outcome) : signals.exit_code(outcome), o.periodic.job);
@@ -225,7 +234,7 @@ Result<> check(const Options &o) {
   if (o.resumed && o.restore.continue_without_devices)
     return fail_with_hint("--resume cannot be combined with --continue-without-devices",
                           "a program that cannot be resumed stays suspended");
-  if (o.all.empty() && !o.resumed && o.restore.image.empty())
+  if (o.all.empty() && !o.resumed && o.migration.needs.empty() && o.restore.image.empty())
     return fail_with_hint("no image was given", "name the image's folder, or - for standard input");
   if (o.strict_limits && o.ignore_limits)
     return fail_with_hint("--strict-limits cannot be combined with --ignore-limits",
@@ -244,6 +253,8 @@ Result<int> run(Options &o) {
   if (o.ignore_limits) o.restore.limits = ReadLimits::Ignore;
   if (o.resumed) return run_resume(o);
   if (!o.all.empty()) return run_all(o);
+  if (const std::string &needs = o.migration.needs; !needs.empty())
+    return check_needs(o.restore, needs).transform([] { return 0; });
   if (o.truncate_files) o.restore.grown_files = GrownFiles::Truncate;
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
   o.restore.grown_files.cut = named_files(o.truncate_file);
@@ -263,6 +274,8 @@ Result<int> run(Options &o) {
       member->wait_at_most(wait);
     }
   }
+  std::optional<TakeOver> take_over = take_over_of(o.migration);
+  if (take_over) o.restore.take_over = &*take_over;
   std::unique_ptr<BatchJob> job;
   if (names_series(o.restore.image)) {
     CKPT_TRY(job, BatchJob::open(o.restore.image, o.batch));
@@ -352,6 +365,8 @@ void add_options(CommandLine &line, Options &o) {
       .default_is("wait for ever");
   add_batch_options(line, o.batch);
   add_periodic_options(line, r.periodic);
+  line.flag("--check", r.check_only, "").hide();
+  add_migration_options(line, o.migration);
 }
 
 }  // namespace

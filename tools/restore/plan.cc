@@ -140,7 +140,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   check_kept_files(plan.manifest, reasons);
   if (!o.for_copies) check_sockets(plan.manifest, reasons);
   if (!as_user) find_devices(plan, o, reasons);
-  take_fifos(plan, reasons);
+  if (!o.check_only) take_fifos(plan, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
   return plan;
 }

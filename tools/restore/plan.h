@@ -18,6 +18,7 @@
 namespace ckpt::tools {
 
 class JobRestore;
+class TakeOver;
 struct Copy;
 
 struct RestoreOptions {
@@ -36,9 +37,11 @@ struct RestoreOptions {
   bool ignore_processor = false;
   std::string json_report;
   PeriodicOptions periodic;
-  JobRestore *job = nullptr;   // its other programs are restored at the same time
-  bool for_copies = false;     // the image is a template, from which copies are started
-  const Copy *copy = nullptr;  // which of these this is
+  JobRestore *job = nullptr;      // its other programs are restored at the same time
+  TakeOver *take_over = nullptr;  // from another machine, on which the program was until now
+  bool check_only = false;        // nothing will be started
+  bool for_copies = false;        // the image is a template, from which copies are started
+  const Copy *copy = nullptr;     // which of these this is
 };
 
 // An image, and everything that its restore needs.

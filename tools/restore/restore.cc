@@ -24,6 +24,7 @@
 #include "tools/restore/kept_links.h"
 #include "tools/restore/kernel_state.h"
 #include "tools/restore/recorded_sockets.h"
+#include "tools/restore/take_over.h"
 #include "tools/restore/waiting_locks.h"
 #include "tools/session/process_tree.h"
 
@@ -113,6 +114,10 @@ Result<> Restore::restore() {
   CKPT_CHECK(truncate_grown_files(root_, plan_.manifest, options_.grown_files));
   // Packets may arrive again: of each connection, both ends exist.
   if (options_.job) CKPT_CHECK(options_.job->meet_restored(check));
+  if (options_.take_over) {
+    phases_.begin("take-over");
+    CKPT_CHECK(options_.take_over->take(root_, check));
+  }
   connection_lock_.release();
   // The keeper watches the program, and the stem continues it.
   CKPT_CHECK(hand_to_keeper());

@@ -231,8 +231,8 @@ Result<int> run_program(const Options &options) {
   member.reset();
   int code = job ? job->end(outcome) : signals.exit_code(outcome);
   if (!outcome.image) end_like(outcome.wait_status);
-  report_checkpointed("ckpt-run", *outcome.image, options.job.folder);
-  return code ? code : kCheckpointedExitCode;
+  int stopped = report_stopped("ckpt-run", outcome, options.job.folder);
+  return code ? code : stopped;
 }
 
 Result<> check(const Options &o) {

@@ -56,6 +56,9 @@ namespace ckpt::tools {
 
 // The exit code after the program was checkpointed and stopped, as in HTCondor.
 inline constexpr int kCheckpointedExitCode = 85;
+// Of ckpt-run and ckpt-restore, if ckpt-migrate has moved the program to another machine. A batch
+// system must not start the program again, as it does after 85.
+inline constexpr int kMovedExitCode = 87;
 
 class Keeper {
  public:
@@ -66,8 +69,9 @@ class Keeper {
   };
   struct Outcome {
     int wait_status = 0;
-    std::optional<std::string> image;  // it was checkpointed into this image and stopped
-    std::optional<Error> error;        // it could not be started
+    std::optional<std::string> image;     // it was checkpointed into this image and stopped
+    std::optional<std::string> moved_to;  // and goes on, on this machine
+    std::optional<Error> error;           // it could not be started
   };
 
   static Result<std::unique_ptr<Keeper>> create(Options options);

@@ -191,6 +191,7 @@ void Keeper::mark_dump(bool under_way) {
 Result<Keeper::Answer> Keeper::image_complete(Message &message) {
   Reader in = message.reader();
   dumped_image_ = std::string(in.str());
+  if (in.left() > 0) outcome_.moved_to = std::string(in.str());
   for (const Process &p : ProcessTable::read().tree(program_)) dumped_processes_.push_back(p.pid);
   return Answer::Ok;
 }

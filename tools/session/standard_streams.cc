@@ -15,17 +15,22 @@
 
 namespace ckpt::tools {
 
-void report_checkpointed(const char *tool, const std::string &image, const std::string &job) {
+int report_stopped(const char *tool, const Keeper::Outcome &outcome, const std::string &job) {
+  const std::string &image = *outcome.image;
+  int code = outcome.moved_to ? kMovedExitCode : kCheckpointedExitCode;
   struct stat st {};
-  if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return;
-  if (image == storage::kPipeImage) {
-    print_to(stderr, "{}: the program was checkpointed into a pipe and stopped\n", tool);
-    return;
-  }
+  if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return code;
   std::string what = job.empty() ? printable(image) : "--job " + printable(job);
-  print_to(stderr,
-           "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
-           tool, printable(image), what);
+  if (outcome.moved_to)
+    print_to(stderr, "{}: the program was moved to {}\n", tool, printable(*outcome.moved_to));
+  else if (image == storage::kPipeImage)
+    print_to(stderr, "{}: the program was checkpointed into a pipe and stopped\n", tool);
+  else
+    print_to(
+        stderr,
+        "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
+        tool, printable(image), what);
+  return code;
 }
 
 void adopt_null_streams() {

@@ -3,12 +3,15 @@
 
 #include <string>
 
+#include "tools/session/keeper.h"
+
 namespace ckpt::tools {
 
-// Prints "TOOL: the program was checkpointed to IMAGE and stopped; …" to standard error. Prints
-// nothing if that is a regular file: the program probably writes to the same file, which must keep
-// the size that the image recorded.
-void report_checkpointed(const char *tool, const std::string &image, const std::string &job);
+// Prints "TOOL: the program was checkpointed to IMAGE and stopped; …", or that it was moved to
+// another machine, to standard error. Prints nothing if that is a regular file: the program
+// probably writes to the same file, which must keep the size that the image recorded. Returns the
+// exit code that says the same.
+int report_stopped(const char *tool, const Keeper::Outcome &outcome, const std::string &job);
 
 // If a standard stream is /dev/null and was opened outside of our mount namespace, as container
 // runtimes do, opens it again, because CRIU could not save it.

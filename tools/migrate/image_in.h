@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "storage/read/image_reader.h"
+#include "tools/migrate/chunk_shelf.h"
+#include "tools/migrate/frame_link.h"
+#include "tools/migrate/messages.h"
+
+namespace ckpt::tools {
+
+// Receives what send_image() sends, and makes of it the image `path`, durable and checked as
+// ImageReader::open() does. Wants only the chunks that are not on the shelf. On failure there is no
+// image.
+Result<Stored> receive_image(FrameLink &link, const ImageOffer &offer, const std::string &path,
+                             const ChunkShelf &shelf, const storage::Key *key);
+
+}  // namespace ckpt::tools
