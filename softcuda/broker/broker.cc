@@ -93,6 +93,8 @@ Result<> Broker::handle(const PeerPtr &p) {
     case Request::Share: return share(*p, *m);
     case Request::Withdraw: return withdraw(*p, r);
     case Request::Open: return open(*p, r);
+    case Request::Hold: return hold(*p, r);
+    case Request::Drop: return drop(*p, r);
     case Request::Busy: return busy(*p, r);
   }
   return fail("message {} is unknown", m->type);
@@ -103,17 +105,20 @@ Result<> Broker::reply(Peer &p, Response type, const Writer &w, std::span<const 
 }
 
 u64 Broker::used(u32 device) const {
-  u64 sum = 0;
+  u64 sum = held_.bytes(device);
   for (const PeerPtr &p : peers_) sum += p->bytes[device];
   return sum;
+}
+
+u64 Broker::unused(u32 device) const {
+  return config_.bytes - std::min(config_.bytes, used(device));
 }
 
 Result<> Broker::take(Peer &p, Reader r) {
   u32 device = r.get<u32>();
   u64 bytes = r.get<u64>();
   if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
-  u64 left = config_.bytes - used(device);
-  bool ok = bytes <= left;
+  bool ok = bytes <= unused(device);
   if (ok) p.bytes[device] += bytes;
   Writer w;
   w.put<u8>(ok);
@@ -133,7 +138,7 @@ Result<> Broker::info(Peer &p, Reader r) {
   u32 device = r.get<u32>();
   if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
   Writer w;
-  w.put(config_.bytes).put(config_.bytes - used(device));
+  w.put(config_.bytes).put(unused(device));
   return reply(p, Response::Info, w);
 }
 
@@ -148,7 +153,8 @@ Result<> Broker::processes(Peer &p, Reader r) {
   if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
   std::map<i32, u64> by_pid;
   for (const PeerPtr &q : peers_)
-    if (q->bytes[device] > 0) by_pid[q->pid] += q->bytes[device];
+    if (u64 bytes = q->bytes[device] + held_.bytes_of(q->identity, device); bytes > 0)
+      by_pid[q->pid] += bytes;
   Writer w;
   w.put(static_cast<u32>(by_pid.size()));
   for (auto [pid, bytes] : by_pid) w.put(pid).put(bytes);
@@ -206,6 +212,25 @@ Result<> Broker::share(Peer &p, Message &m) {
   Writer w;
   w.put<u8>(id.has_value()).raw(sent.data(), sent.size());
   return reply(p, Response::Shared, w);
+}
+
+Result<> Broker::hold(Peer &p, Reader r) {
+  u64 file = r.get<u64>();
+  u32 device = r.get<u32>();
+  u64 bytes = r.get<u64>();
+  bool own = r.get<u8>() == 1;
+  bool sane = r.done() && device < devices_.size() && bytes <= config_.bytes;
+  if (!sane || (own && bytes > p.bytes[device])) return fail("a message is malformed");
+  if (own) p.bytes[device] -= bytes;
+  held_.hold(file, device, bytes, p.identity);
+  return {};
+}
+
+Result<> Broker::drop(Peer &p, Reader r) {
+  u64 file = r.get<u64>();
+  if (!r.done()) return fail("a message is malformed");
+  held_.drop(file, p.identity);
+  return {};
 }
 
 Result<> Broker::withdraw(Peer &p, Reader r) {
@@ -271,6 +296,7 @@ void Broker::deliver(Peer &server, ByteView answer) {
 void Broker::disconnected(const PeerPtr &p) {
   std::erase(peers_, p);
   shares_.withdraw_all(p->identity);
+  held_.drop_all(p->identity);
   if (p->closing) return deliver(*p, p->last_answer);
   if (p->ticket == 0) return;
   PeerPtr requester = p->requester.lock();

@@ -10,6 +10,7 @@
 
 #include "common/ipc/unix_socket.h"
 #include "softcuda/broker/engines.h"
+#include "softcuda/broker/held_files.h"
 #include "softcuda/broker/protocol.h"
 #include "softcuda/broker/shares.h"
 
@@ -49,6 +50,8 @@ class Broker {
   Result<> identify(Peer &p);
   Result<> connected(Peer &p, Reader r);
   Result<> share(Peer &p, Message &m);
+  Result<> hold(Peer &p, Reader r);
+  Result<> drop(Peer &p, Reader r);
   Result<> withdraw(Peer &p, Reader r);
   Result<> open(Peer &p, Reader r);
   Result<> busy(Peer &p, Reader r);
@@ -56,12 +59,14 @@ class Broker {
   void deliver(Peer &server, ByteView answer);
   void disconnected(const PeerPtr &p);
   u64 used(u32 device) const;
+  u64 unused(u32 device) const;
 
   Configuration config_;
   UniqueFd listener_;
   std::vector<DeviceInfo> devices_;
   std::vector<PeerPtr> peers_;
   Shares shares_{share_limit()};
+  HeldFiles held_;
   u64 next_identity_ = 1;
   u32 next_ticket_ = 1;
   std::vector<Engines> engines_;  // of each device

@@ -165,12 +165,23 @@ void Client::explain_refusal(u32 device, u64 bytes) {
       (devices_[broker_index(device)].total_bytes >> 20) + 1));
 }
 
-void Client::give(u32 device, u64 bytes) {
+// Of requests without an answer.
+void Client::tell(Request type, const Writer &w) {
   std::lock_guard lock(mutex_);
-  Writer w;
-  w.put(broker_index(device)).put(bytes);
-  if (socket_) (void)send_message(socket_.get(), static_cast<u16>(Request::Give), w.bytes());
+  if (socket_) (void)send_message(socket_.get(), static_cast<u16>(type), w.bytes());
 }
+
+void Client::give(u32 device, u64 bytes) {
+  tell(Request::Give, Writer().put(broker_index(device)).put(bytes));
+}
+
+void Client::hold(u64 file, u32 device, u64 bytes, bool own) {
+  Writer w;
+  w.put(file).put(broker_index(device)).put(bytes).put<u8>(own);
+  tell(Request::Hold, w);
+}
+
+void Client::drop(u64 file) { tell(Request::Drop, Writer().put(file)); }
 
 Result<DeviceUse> Client::use(u32 device) {
   Writer w;

@@ -69,6 +69,9 @@ class Client : public Budget {
   // Lets other processes open a file in memory until it is withdrawn or this process ends.
   Result<ShareId> share(ByteView description, int fd);
   void withdraw(const ShareId &id);
+  // Device memory in a file that other processes may have, too. `own`: it was taken by take().
+  void hold(u64 file, u32 device, u64 bytes, bool own);
+  void drop(u64 file);
   // No value: no process shares a file under this ID.
   Result<std::optional<Share>> open(const ShareId &id);
 
@@ -88,6 +91,7 @@ class Client : public Budget {
   Client() = default;
   Result<Message> exchange(Request type, ByteView body, Response expected,
                            std::span<const int> fds = {});
+  void tell(Request type, const Writer &w);
   Result<Bytes> call(Request type, ByteView body, Response expected);
   Result<> hello();
   void explain_refusal(u32 device, u64 bytes);

@@ -30,6 +30,9 @@ enum class Request : u16 {
   Share,      // blob description, one descriptor -> Shared: u8 done, 16 bytes
   Withdraw,   // 16 bytes; no answer. A process that disconnects withdraws all that it shares
   Open,       // 16 bytes -> Opened: u8 found, u64 owner, blob description; one descriptor if found
+  Hold,  // u64 file, u32 device, u64 bytes, u8 1: these were counted as the process's so far, 0: it
+         // has imported them; no answer
+  Drop,  // u64 file; no answer
   Busy,  // u32 device -> Busy: i64 ns since the broker's start, i64 ns of kernels, i64 ns of the
          // bus, u8 a kernel runs, u8 the bus is used
 };

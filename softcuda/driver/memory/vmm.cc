@@ -5,10 +5,12 @@
 #include "softcuda/driver/memory/vmm.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "common/ipc/shared_memory.h"
 #include "common/ipc/unix_socket.h"
@@ -24,8 +26,9 @@ struct Physical {
   CUmemAllocationProp prop{};
   u32 handles = 1;
   u32 mappings = 0;
-  bool imported = false;  // it counts as the exporting process's
-  Bytes saved;            // while the process is checkpointed
+  bool imported = false;
+  bool shared = false;  // the broker knows its file, which other processes may have
+  Bytes saved;          // while the process is checkpointed
 };
 
 std::mutex mutex;
@@ -41,11 +44,29 @@ Physical *find(u64 handle) {
 
 u32 device_of(const Physical &p) { return static_cast<u32>(p.prop.location.id); }
 
+u64 file_of(const Physical &p) {
+  struct stat st {};
+  return ::fstat(p.fd.get(), &st) == 0 ? st.st_ino : 0;
+}
+
+// Memory that any process has counts once. A process that exports it may release it before the
+// others do.
+void share(Physical &p) {
+  if (!std::exchange(p.shared, true)) client().hold(file_of(p), device_of(p), p.bytes, !p.imported);
+}
+
+void give_back(Physical &p) {
+  if (std::exchange(p.shared, false))
+    client().drop(file_of(p));
+  else
+    process().budget->give(device_of(p), p.bytes);
+}
+
 // Physical memory is freed when neither a handle nor a mapping refers to it.
 void drop_if_unused(u64 handle) {
   Physical *p = find(handle);
   if (p == nullptr || p->handles > 0 || p->mappings > 0) return;
-  if (!p->imported) process().budget->give(device_of(*p), p->bytes);
+  give_back(*p);
   physicals().erase(handle);
 }
 
@@ -93,8 +114,9 @@ u64 handle_types(u64 handle) {
 UniqueFd export_physical_memory(u64 handle) {
   std::lock_guard lock(mutex);
   Physical *p = find(handle);
-  bool allowed = p != nullptr && p->prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
-  return allowed ? UniqueFd(fcntl(p->fd.get(), F_DUPFD_CLOEXEC, 0)) : UniqueFd();
+  if (p == nullptr || p->prop.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE) return {};
+  share(*p);
+  return UniqueFd(fcntl(p->fd.get(), F_DUPFD_CLOEXEC, 0));
 }
 
 CUresult import_physical_memory(UniqueFd fd, u64 bytes, int device,
@@ -107,6 +129,7 @@ CUresult import_physical_memory(UniqueFd fd, u64 bytes, int device,
   p->prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   p->prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
   std::lock_guard lock(mutex);
+  share(*p);
   *out = process().next_id++;
   physicals()[*out] = std::move(p);
   return CUDA_SUCCESS;
@@ -133,8 +156,8 @@ Result<> save_physical_memory() {
   }
   for (auto &[handle, p] : physicals()) {
     if (p->imported) continue;
+    give_back(*p);
     p->fd.reset();
-    process().budget->give(device_of(*p), p->bytes);
   }
   return {};
 }

@@ -258,3 +258,34 @@ TEST_CASE("memory of another process is mapped only if it is what it should be")
   CHECK(fails([](SharedPart &p) { p.bytes = 1025; }, fd));
   CHECK(fails([](SharedPart &p) { p.bytes = 0; }, fd));
 }
+
+TEST_CASE("memory in a file counts once, as long as a process has it") {
+  using broker::Request;
+  static constexpr u64 kBytes = 40u << 20, kAll = 64u << 20, kFile = 7;
+  TestBroker b;
+  UniqueFd first = b.connect(), second = b.connect();
+  auto tell = [](const UniqueFd &fd, Request type, const Writer &w) {
+    REQUIRE(send_message(fd.get(), static_cast<u16>(type), w.bytes()));
+  };
+  auto free_bytes = [](const UniqueFd &fd) {
+    std::optional<Message> m = ask(fd, Request::Info, Writer().put(u32{0}));
+    REQUIRE(m);
+    Reader r = m->reader();
+    CHECK(r.get<u64>() == kAll);
+    return r.get<u64>();
+  };
+  auto hold = [](bool own) { return Writer().put(kFile).put(u32{0}).put(kBytes).put<u8>(own); };
+  REQUIRE(ask(first, Request::Take, Writer().put(u32{0}).put(kBytes)));
+  tell(first, Request::Hold, hold(true));
+  CHECK(free_bytes(first) == kAll - kBytes);
+  tell(second, Request::Hold, hold(false));
+  CHECK(free_bytes(second) == kAll - kBytes);
+  tell(first, Request::Drop, Writer().put(kFile));
+  tell(first, Request::Drop, Writer().put(kFile));  // no longer its own
+  CHECK(free_bytes(first) == kAll - kBytes);
+  UniqueFd liar = b.connect();
+  CHECK(!ask(liar, Request::Hold, hold(true)));  // it has taken nothing
+  second.reset();
+  for (int i = 0; i < 500 && free_bytes(first) != kAll; i++) ::usleep(1000);
+  CHECK(free_bytes(first) == kAll);
+}
