@@ -159,8 +159,9 @@ enum class Type : u16 {
   OwnerWanted = 110,  // {}: before Quiesce: start the owner, if the program was started for one;
                       // answered by Ok {u8 1: the Save may send ContentsLater, str why not}. Older
                       // agents refuse it
-  ContentsLater = 111,  // {} + a socket of the owner, which sends Drained: in a Save, from the
-                        // agent, once, after ContentsFile
+  ContentsLater = 111,  // {u8 1: the program may run meanwhile; 0 or missing: not} + a socket of
+                        // the owner, which sends Drained: in a Save, from the agent, once, after
+                        // ContentsFile
   ContentsDue = 112,    // {u32 region, u64 offset, u64 bytes, u64 at}: as ContentsAt, but the owner
                         // writes them after the Save
   Drained = 113,    // {u64 n}: owner to tool: the first n of ContentsDue are there. Failed: no more
@@ -174,6 +175,9 @@ enum class Type : u16 {
                       // of so many bytes, a socket of a tool: copy there; answered by Ok
   OwnerLeave = 118,   // {}: keep the memory after the hang-up, until ProxyAgain or the session's
                       // end; answered by Ok
+  OwedAllowed = 120,  // {}: before Quiesce: the program goes on after the dump, and the Save may
+                      // leave contents to a process that copies them meanwhile; answered by Ok.
+                      // Older agents refuse it
   MemoryWanted = 119,  // {}: answered, when the copies have ended, by MemoryGiven with the next of
                        // them; n = 0: there are no more
 

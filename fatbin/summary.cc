@@ -9,6 +9,7 @@
 #include "common/base/cores.h"
 #include "common/base/parallel.h"
 #include "common/base/shortage.h"
+#include "common/base/units.h"
 #include "fatbin/cubin.h"
 #include "fatbin/examination.h"
 #include "fatbin/ptx.h"
@@ -127,8 +128,8 @@ class Merger {
   Result<> charge(size_t bytes) {
     names_ += bytes;
     if (names_ > kMaxNameBytes)
-      return fail("the names of its kernels and variables exceed the limit of {} MiB",
-                  kMaxNameBytes >> 20);
+      return fail("the names of its kernels and variables exceed the limit of {}",
+                  mebibytes(kMaxNameBytes));
     return {};
   }
 

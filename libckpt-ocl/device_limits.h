@@ -25,7 +25,7 @@ struct Limit {
   Rule rule;
 };
 
-inline constexpr std::array<Limit, 23> kLimits{{
+inline constexpr std::array<Limit, 24> kLimits{{
     {CL_DEVICE_MAX_WORK_GROUP_SIZE, "CL_DEVICE_MAX_WORK_GROUP_SIZE", Limit::Rule::AtLeast},
     {CL_DEVICE_MAX_WORK_ITEM_SIZES, "CL_DEVICE_MAX_WORK_ITEM_SIZES", Limit::Rule::AtLeast},
     {CL_DEVICE_LOCAL_MEM_SIZE, "CL_DEVICE_LOCAL_MEM_SIZE", Limit::Rule::AtLeast},
@@ -52,6 +52,7 @@ inline constexpr std::array<Limit, 23> kLimits{{
      Limit::Rule::AtLeast},
     {CL_DEVICE_MAX_NUM_SUB_GROUPS, "CL_DEVICE_MAX_NUM_SUB_GROUPS", Limit::Rule::AtLeast},
     {CL_DEVICE_IMAGE_PITCH_ALIGNMENT, "CL_DEVICE_IMAGE_PITCH_ALIGNMENT", Limit::Rule::AtMost},
+    {CL_DEVICE_SVM_CAPABILITIES, "CL_DEVICE_SVM_CAPABILITIES", Limit::Rule::AtLeast},
 }};
 
 inline const Limit *find_limit(cl_device_info param) {

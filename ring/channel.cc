@@ -42,12 +42,12 @@ bool Channel::client_is_gone() const {
 }
 
 // A driver, or a connection to another node, may block the serving thread for long. When the
-// application has ended, this process ends nevertheless, as a driver in the application would have.
-void Channel::end_with_client() const {
+// application has ended, this process should end nevertheless, as a driver in the application would
+// have.
+void Channel::wait_for_end_of_client() const {
   using namespace std::chrono_literals;
   for (int gone = 0; gone < 4; gone = client_is_gone() ? gone + 1 : 0)
     std::this_thread::sleep_for(500ms);
-  _exit(0);
 }
 
 bool Channel::ready() {

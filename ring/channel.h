@@ -24,9 +24,9 @@ class Channel {
     socket_ = std::move(socket);
     client_ = socket_.get();
   }
-  // For a thread of its own: ends the process once a client is gone, without waiting for what the
-  // serving thread does.
-  [[noreturn]] void end_with_client() const;
+  // For a thread of its own: returns once a client is gone, without waiting for what the serving
+  // thread does.
+  void wait_for_end_of_client() const;
   int socket() const { return socket_.get(); }
   int memory_fd() const { return fd_.get(); }
 

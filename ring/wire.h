@@ -141,8 +141,28 @@ enum class Op : u16 {
   ShareMemory = 30,
   // {u64 mem}: sync; the buffer file of the buffer follows on the socket (kBufferFile)
   BufferFile = 31,
+  // {u64 mem, u64 address, u64 size}, on the socket with a buffer file: sync. As ShareMemory, with
+  // the contents at `address` in the proxy, too (client/svm/block.h). CL_INVALID_OPERATION: a device
+  // does not work at the program's addresses; CL_MEM_OBJECT_ALLOCATION_FAILURE: the proxy uses them
+  // for something else
+  ShareBlock = 32,
+  // {u64 mem, u64 block, u64 offset, u64 size}: sync. The contents of the new buffer are from now
+  // on a part of a block that was shared by ShareBlock
+  ShareInBlock = 33,
   // {u64 queue}: a completion once everything enqueued so far has finished
   Marker = 40,
+  // Contents that the proxy copies to a file while the program runs on
+  // (proxy/serve/owed_contents.h).
+  // {u64 bytes}, on the socket with the file: sync; contents of an earlier OwedFile are not
+  // copied any more
+  OwedFile = 50,
+  // {u64 mem, u64 offset, u64 bytes, u64 at}: these bytes belong at `at` of the file
+  Owed = 51,
+  // {}, on the socket with the tool's: sync; the copies begin, and the tool is told by Drained
+  // (agent/protocol.h)
+  OwedBegin = 52,
+  // {u64 mem, 0: all}: what follows may change the memory object, so its contents are copied now
+  Settle = 53,
 };
 inline constexpr u16 kFirstApiOp = 64;
 
@@ -156,7 +176,13 @@ enum class InfoOf : u8 {
   KernelWorkGroup,
   ImageFormats  // of a context; the second number holds the flags, `param` the image's type
 };
-enum class ArgKind : u8 { Bytes, Mem, Local, Sampler };
+enum class ArgKind : u8 {
+  Bytes,
+  Mem,
+  Local,
+  Sampler,
+  Pointer  // {u64 block, u64 offset}: into shared virtual memory
+};
 
 inline constexpr u64 kInline = ~u64{0};  // Write: the bytes follow
 

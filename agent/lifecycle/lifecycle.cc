@@ -109,6 +109,7 @@ Result<> Lifecycle::quiesce(milliseconds timeout) {
 Result<std::string> Lifecycle::save(Channel &tool, Staging &staging,
                                     const StagingSink::Lineage &lineage) {
   StagingSink sink(tool, staging, lineage);
+  if (members_.size() == 1) sink.set_alone();
   for (Member &m : members_) {
     sink.set_participant(m.participant->name());
     if (Result<> r = save_one(*m.participant, sink); !r)

@@ -141,6 +141,15 @@ class Sink {
   // Before the first later(): `socket` is that process's, and tells the tool what is there.
   virtual Result<> begin_later(int) { return fail("this save has no memory for later copies"); }
 
+  // For device memory that another process copies after this save, and while the program runs on:
+  // whether begin_owed() may be called.
+  virtual bool takes_owed() const { return false; }
+  // Before the first owed(): that process writes to `file`, and `socket` tells the tool what is
+  // there.
+  virtual Result<> begin_owed(File, int) { return fail("this save takes no owed contents"); }
+  // Instead of acquire() and put(): these bytes of `region` will be at `at` of the file.
+  virtual Result<> owed(u32, u64, u64, u64) { return fail("this save takes no owed contents"); }
+
   // For increments: the image that this save writes, and its parent. A participant may remember the
   // image() of its last save and track what was written since. If parent() is that image, it may
   // call same() instead of region() and put() for a region that was not written, which saves

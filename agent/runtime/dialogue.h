@@ -55,6 +55,7 @@ class Dialogue {
   void contents_readable(Incoming &request);
   void survey(Incoming &request);
   void start_owner(Incoming &request);
+  void allow_owed(Incoming &request);
   void parent_chunks(Incoming &request);
   void zeros_loadable(Incoming &request);
   void waits(Incoming &request);

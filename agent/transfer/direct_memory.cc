@@ -11,6 +11,7 @@
 
 #include "common/base/huge_pages.h"
 #include "common/base/rounded_up.h"
+#include "common/base/units.h"
 
 namespace ckpt::agent {
 namespace {
@@ -29,11 +30,11 @@ bool within_file_size_limit(u64 bytes) {
 
 Result<UniqueFd> sealed_file(u64 bytes) {
   if (!within_file_size_limit(bytes))
-    return fail("a file of {} MiB exceeds the limit RLIMIT_FSIZE", bytes >> 20);
+    return fail("a file of {} exceeds the limit RLIMIT_FSIZE", mebibytes_needed(bytes));
   UniqueFd fd(::memfd_create("ckpt-contents", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) < 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-    return fail_errno("cannot create a file of {} MiB in memory", bytes >> 20);
+    return fail_errno("cannot create a file of {} in memory", mebibytes_needed(bytes));
   return fd;
 }
 
@@ -66,12 +67,13 @@ Result<> DirectMemory::map(int fd) {
   std::scoped_lock lock(fork_gate());
   void *all = ::mmap(nullptr, bytes_ + kHugePageBytes, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (all == MAP_FAILED) return fail_errno("cannot reserve addresses for {} MiB", bytes_ >> 20);
+  if (all == MAP_FAILED)
+    return fail_errno("cannot reserve addresses for {}", mebibytes_needed(bytes_));
   reserved_ = all;
   auto aligned = rounded_up(reinterpret_cast<u64>(all), kHugePageBytes);
   void *p = ::mmap(reinterpret_cast<void *>(aligned), bytes_, PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_FIXED, fd, 0);
-  if (p == MAP_FAILED) return fail_errno("cannot map {} MiB", bytes_ >> 20);
+  if (p == MAP_FAILED) return fail_errno("cannot map {}", mebibytes_needed(bytes_));
   base_ = static_cast<std::byte *>(p);
   ::madvise(base_, bytes_, MADV_DONTFORK);
   ::madvise(base_, bytes_, MADV_HUGEPAGE);

@@ -70,7 +70,12 @@ Result<> StagingSink::due(u32 region, u64 offset, u64 bytes, u64 at) {
 }
 
 Result<> StagingSink::begin_later(int socket) {
-  return tool_.send(Type::ContentsLater, {}, std::span(&socket, 1));
+  return tool_.send(Type::ContentsLater, Writer().put(u8{0}), std::span(&socket, 1));
+}
+
+Result<> StagingSink::begin_owed(File file, int socket) {
+  CKPT_CHECK(send_file(file));
+  return tool_.send(Type::ContentsLater, Writer().put(u8{1}), std::span(&socket, 1));
 }
 
 void StagingSink::looked(const Looked &looked) {

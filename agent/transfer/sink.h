@@ -33,12 +33,15 @@ class StagingSink : public Sink, public StoreReader {
     bool reads_store = false;  // the tool can read a StoreReader::File
     std::optional<u64> seed;   // of the image's addresses; none: the tool does not ask for Surveyed
     std::shared_ptr<ParentChunks> chunks;  // null: all chunks are to be sent
-    bool has_owner = false;  // contents may come later, from the owner of device memory
+    bool has_owner = false;   // contents may come later, from the owner of device memory
+    bool takes_owed = false;  // contents may come later, while the program runs on
   };
   StagingSink(Channel &tool, Staging &staging, const Lineage &lineage);
 
   // The participant of the regions that follow; their names get its prefix.
   void set_participant(const std::string &name) { prefix_ = name + "/"; }
+  // There is no other participant, which might have contents in a file as well.
+  void set_alone() { alone_ = true; }
   u64 bytes() const { return bytes_; }
 
   int staging_fd() const override { return staging_.fd(); }
@@ -65,6 +68,11 @@ class StagingSink : public Sink, public StoreReader {
   bool takes_later() const override { return lineage_.reads_store && lineage_.has_owner; }
   Result<> send_file(File file) override;
   Result<> begin_later(int socket) override;
+  bool takes_owed() const override { return alone_ && lineage_.reads_store && lineage_.takes_owed; }
+  Result<> begin_owed(File file, int socket) override;
+  Result<> owed(u32 region, u64 offset, u64 bytes, u64 at) override {
+    return due(region, offset, bytes, at);
+  }
   // After all participants: tells the tool what their devices saw.
   Result<> report();
 
@@ -83,6 +91,7 @@ class StagingSink : public Sink, public StoreReader {
   std::vector<u64> region_bytes_;  // by number
   std::vector<Holder> holders_;    // by slot
   std::vector<u32> free_;
+  bool alone_ = false;
   bool file_sent_ = false;
   Looked looked_;  // by all participants
   u64 bytes_ = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/huge_pages.h"
+#include "common/base/units.h"
 
 #include <sys/mman.h>
 
@@ -37,7 +38,7 @@ Result<> populate(std::span<std::byte> memory) {
 Result<> map_pages(std::span<std::byte> memory) {
   if (::madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
     return {};
-  return fail_errno("cannot get {} MiB of host memory", memory.size() >> 20);
+  return fail_errno("cannot get {} of host memory", mebibytes_needed(memory.size()));
 }
 
 }  // namespace ckpt

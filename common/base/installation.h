@@ -16,9 +16,11 @@ namespace ckpt {
 
 // The prefix of the tree to which `folder`, of an executable or a library of ours, belongs.
 inline std::filesystem::path installation_prefix(const std::filesystem::path &folder) {
-  const std::string libraries = CKPT_LIBDIR;
-  for (const std::string &below : std::array<std::string, 5>{
-           CKPT_BINDIR, CKPT_LIBEXECDIR, libraries, libraries + "/cuda", libraries + "/softcuda"}) {
+  const std::string libraries = CKPT_LIBDIR, internal = CKPT_LIBEXECDIR;
+  const std::string unversioned = std::filesystem::path(internal).parent_path();
+  for (const std::string &below :
+       std::array<std::string, 6>{CKPT_BINDIR, internal, unversioned, libraries,
+                                  libraries + "/cuda", libraries + "/softcuda"}) {
     std::string text = folder.string(), end = "/" + below;
     if (text.ends_with(end)) return text.substr(0, text.size() - below.size());
   }

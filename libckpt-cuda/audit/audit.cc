@@ -56,8 +56,11 @@ const char *our_runtime(const char *name) {
   static char path[PATH_MAX];
   const char *folder = std::getenv(kRuntimesVariable), *file = file_of(name);
   if (folder == nullptr || std::strncmp(file, "libcudart.so.", 13) != 0) return nullptr;
-  if (std::strlen(folder) + 1 + std::strlen(file) >= sizeof path) return nullptr;
-  std::strcat(std::strcat(std::strcpy(path, folder), "/"), file);
+  std::size_t before = std::strlen(folder), bytes = std::strlen(file) + 1;
+  if (before + 1 + bytes > sizeof path) return nullptr;
+  std::memcpy(path, folder, before);
+  path[before] = '/';
+  std::memcpy(path + before + 1, file, bytes);
   return ::access(path, R_OK) == 0 ? path : nullptr;
 }
 
@@ -132,10 +135,10 @@ extern "C" {
 }
 
 // The cookie says whether this object is our library. Returns 0: symbol bindings are not audited.
-[[gnu::visibility("default")]] unsigned int la_objopen(link_map *map, Lmid_t space,
+[[gnu::visibility("default")]] unsigned int la_objopen(link_map *map, Lmid_t lmid,
                                                        uintptr_t *cookie) {
   *cookie = is_ours(map->l_name) ? 1 : 0;
-  if (!g_started && space == LM_ID_BASE) count_static_tls(map);
+  if (!g_started && lmid == LM_ID_BASE) count_static_tls(map);
   return 0;
 }
 

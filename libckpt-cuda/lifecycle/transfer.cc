@@ -2,6 +2,7 @@
 #include "libckpt-cuda/lifecycle/transfer.h"
 
 #include "common/base/log.h"
+#include "common/base/units.h"
 
 namespace ckpt::cuda {
 
@@ -9,8 +10,8 @@ bool lock_pages(CUcontext context, void *memory, u64 bytes) {
   CurrentContext current(context);
   CUresult e = driver().cuMemHostRegister_v2(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE);
   if (e != CUDA_SUCCESS)
-    log::debug("the driver does not pin {} MiB of host memory, so copies are slower: {}",
-               bytes >> 20, error_name(e));
+    log::debug("the driver does not pin {} of host memory, so copies are slower: {}",
+               mebibytes_needed(bytes), error_name(e));
   return e == CUDA_SUCCESS;
 }
 

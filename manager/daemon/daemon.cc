@@ -9,6 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/units.h"
 #include "common/ipc/unix_socket.h"
 #include "manager/daemon/report/metrics.h"
 #include "manager/daemon/report/status.h"
@@ -310,9 +311,9 @@ managed::ToProgram Daemon::status() {
   for (const Peer &p : peers_) users.emplace(p.id, p.uid);
   std::string json = status_as_json(policy_, measurements_.meter(), users, now());
   if (json.size() + sizeof(u32) <= managed::kMaxStatusBytes) return out::Status{std::move(json)};
-  return out::Refused{
-      fmt::format("the status of this node has {} MiB, which is too large", json.size() >> 20),
-      "read the metrics of ckptd instead (ckptd --metrics)"};
+  return out::Refused{fmt::format("the status of this node has {}, which is too large",
+                                  mebibytes_needed(json.size())),
+                      "read the metrics of ckptd instead (ckptd --metrics)"};
 }
 
 void Daemon::refuse(Peer &peer, std::string what, std::string hint) {

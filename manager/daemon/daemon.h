@@ -57,7 +57,7 @@ class Daemon {
   size_t room() const;
   void turn_listener();
   void accept(Listener::Connection connection);
-  void expel(const Listener::Expelled &newcomer);
+  void expel(const Listener::Expelled &e);
   bool is_allowed(uid_t uid) const;
   bool has_free_share(uid_t uid) const;
   void serve(Peer &peer, short events);

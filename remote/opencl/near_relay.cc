@@ -10,6 +10,7 @@
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
+#include "common/base/units.h"
 #include "ring/table.h"
 
 namespace ckpt::remote {
@@ -26,7 +27,10 @@ NearRelay::NearRelay(ocl::Channel channel, std::unique_ptr<Connection> connectio
 
 Result<> NearRelay::run(UniqueFd client) {
   CKPT_CHECK(greet(std::move(client)));
-  CKPT_TRY(std::thread watcher, start_thread([this] { channel_.end_with_client(); }));
+  CKPT_TRY(std::thread watcher, start_thread([this] {
+             channel_.wait_for_end_of_client();
+             _exit(0);
+           }));
   watcher.detach();  // both end with the process
   CKPT_TRY(std::thread receiver, start_thread([this] { receive(); }));
   receiver.detach();
@@ -84,8 +88,8 @@ void NearRelay::carry_out(const ocl::Channel::Incoming &c) {
     default: break;
   }
   if (c.payload.size() <= kMaxBody - sizeof c.header) return carry_over(c);
-  log::error("a call with {} MiB of arguments is too long for a device of another node",
-             c.payload.size() >> 20);
+  log::error("a call with {} of arguments is too long for a device of another node",
+             mebibytes_needed(c.payload.size()));
   if (sync) (void)channel_.reply(CL_OUT_OF_HOST_MEMORY);
 }
 

@@ -9,6 +9,8 @@ from repo import ROOT, tracked
 
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 LONGEST = 800
+# Of what other programs load into their processes.
+LICENCES_OF_HOSTS = {"slurm": "GPL-2.0-or-later", "criu-plugin": "GPL-2.0-only"}
 
 # Adaptors of ranges, which clang 14 (Debian 12) cannot compile with its libstdc++; the suites asan, tsan
 # and fuzz need them to compile.
@@ -29,13 +31,14 @@ def read(path):
 def test_every_source_names_its_licence():
     # The public header is C, whose comments may have the other form.
     spdx = (f"// {SPDX}\n", f"/* {SPDX} */\n")
-    bare = [str(f) for f in cpp_files() if f.parts[0] != "slurm" and not read(f).startswith(spdx)]
+    bare = [str(f) for f in cpp_files() if f.parts[0] not in LICENCES_OF_HOSTS and not read(f).startswith(spdx)]
     assert not bare, f"these files do not begin with `// {SPDX}`: {bare}"
 
 
-def test_what_slurm_loads_has_its_licence():
-    plugins = [f for f in tracked() if f.parts[0] == "slurm" and f.suffix in (".c", ".h")]
-    assert plugins and all(read(f).startswith("/* SPDX-License-Identifier: GPL-2.0-or-later */\n") for f in plugins)
+@pytest.mark.parametrize("room, licence", LICENCES_OF_HOSTS.items())
+def test_what_another_program_loads_has_its_licence(room, licence):
+    plugins = [f for f in tracked() if f.parts[0] == room and f.suffix in (".c", ".h")]
+    assert plugins and all(read(f).startswith(f"/* SPDX-License-Identifier: {licence} */\n") for f in plugins)
 
 
 def test_no_source_is_too_long():

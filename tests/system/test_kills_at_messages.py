@@ -60,7 +60,7 @@ TOOLS = {
     "Hello": ("dump", "agent"), "Preflight": ("dump", "agent"), "RemarksWanted": ("remarks", "agent"),
     "CallbacksWanted": ("remarks", "agent"), "DumpBegin": ("dump", "keeper"), "Prepare": ("dump", "agent"),
     "CopyAhead": ("copy-ahead", "agent"), "SurveyWanted": ("dump", "agent"), "Quiesce": ("dump", "agent"),
-    "OwnerWanted": ("dump", "agent"),
+    "OwnerWanted": ("dump", "agent"), "OwedAllowed": ("dump", "agent"),
     "WaitsWanted": ("dump", "agent"),
     "Increment": ("dump", "agent"), "ContentsReadable": ("dump", "agent"), "Save": ("dump", "agent"),
     "Detach": ("dump", "agent"), "DumpDone": ("stop", "keeper"), "ImageWritten": ("dump", "keeper"),

@@ -59,6 +59,21 @@ def test_a_history_goes_on_on_other_devices_that_share(ocl, seed, moves):
     finished(job)
 
 
+def test_a_move_that_fails_leaves_the_memory_shared(ocl):
+    """The new device has memory of its own, and its first write fails."""
+    fails = ocl.ckpt.folder / "fails"
+    ocl.ckpt.env.update(LD_PRELOAD=EXTRA_OPTIONS, CKPT_TEST_FAILS=str(fails))
+    job = ocl.start("objects", device="pocl")
+    job.wait_text("READY")
+    fails.touch()
+    move = ocl.ckpt.start("ckpt-restore", ["--device", ocl.device("rusticl"), "--resume", str(job.pid)])
+    assert move.wait() == 1 and not fails.exists()
+    assert "the program runs on with the devices that it had" in move.error_text
+    ocl.go()
+    finished(job)
+    assert "memory of its own" not in job.error_text
+
+
 @pytest.mark.parametrize("seed", [21, 22, 23])
 def test_a_history_goes_on_where_memory_is_copied(ocl, seed):
     """Every other device has memory of its own (CKPT_TEST_ACCELERATOR): maps stay valid there, and on the way back."""

@@ -197,6 +197,8 @@ std::string AgentClient::start_owner() {
   return std::string(in.str());
 }
 
+void AgentClient::allow_owed() { (void)ask(Type::OwedAllowed, {}, {}, kAnswerTimeout, Type::Ok); }
+
 bool AgentClient::parent_chunks(u64 count, int addresses, int socket) {
   const int fds[] = {addresses, socket};
   return ask(Type::ParentChunks, Writer().put(count), fds, kAnswerTimeout, Type::Ok).has_value();

@@ -59,6 +59,9 @@ class AgentClient {
   // save leave contents to it. Empty: it was started, or the program was not started for that, or
   // the agent is of an earlier version; else why it cannot be.
   std::string start_owner();
+  // Before quiesce(): the save may leave contents to a process that copies them while the program
+  // runs on. An agent of an earlier version leaves none.
+  void allow_owed();
   // Before quiesce(): the save will tell what the devices saw before they copied. True: they can
   // look. `seed`: of the image's addresses.
   bool survey(u64 seed);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/agent_link/contents_file.h"
+#include "common/base/units.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,7 +16,7 @@ Result<std::shared_ptr<ContentsFile>> ContentsFile::map(UniqueFd fd, u64 bytes) 
     return fail("the agent's file of device memory is smaller than {} bytes, or can still shrink",
                 bytes);
   void *p = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (p == MAP_FAILED) return fail_errno("cannot map {} MiB of device memory", bytes >> 20);
+  if (p == MAP_FAILED) return fail_errno("cannot map {} of device memory", mebibytes_needed(bytes));
   return std::shared_ptr<ContentsFile>(
       new ContentsFile(std::move(fd), static_cast<const std::byte *>(p), bytes));
 }

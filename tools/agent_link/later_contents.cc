@@ -50,9 +50,10 @@ Result<u64> LaterContents::next_count(u64 before) const {
   CKPT_TRY(std::optional<Message> m, receive_message(owner_.get()));
   if (!m)
     return fail_with_hint(
-        "the process that holds the program's device memory has ended before it had copied all of "
+        "the process that copies the program's device memory has ended before it had copied all of "
         "it",
-        "run the program without ckpt-run --device-owner if this happens again");
+        "run ckpt-dump again; if this happens again, with --stop-the-world, or run the program "
+        "without ckpt-run --device-owner");
   Reader in = m->reader();
   if (m->type == static_cast<u16>(Type::Failed)) {
     Error why{std::string(in.str()), {}};

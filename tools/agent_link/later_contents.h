@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Contents that the owner of a program's device memory writes into the agent's file after the save
-// (driver-checkpoint/owner/memory_owner.h). A thread follows it: while the driver checkpoints and
-// CRIU works, the image's workers compress what is there already.
+// Contents that another process writes into the agent's file after the save: the owner of a
+// program's device memory (driver-checkpoint/owner/memory_owner.h), or a proxy
+// (libckpt-ocl/proxy/serve/ owed_contents.h), which goes on when the program runs again. A thread
+// follows it: while the driver checkpoints and CRIU works, the image's workers compress what is
+// there already.
 #pragma once
 
 #include <functional>

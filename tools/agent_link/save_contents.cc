@@ -183,6 +183,7 @@ class ContentsSaver {
   Result<> contents_later(Message &m) {
     if (m.fds.size() != 1 || !saved_.file || saved_.later)
       return fail("the agent sent a malformed message about the owner of device memory");
+    saved_.while_it_runs = m.reader().get<u8>() == 1;
     saved_.later = std::make_unique<LaterContents>(std::move(m.fds[0]));
     return {};
   }

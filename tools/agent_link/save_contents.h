@@ -36,6 +36,7 @@ struct SavedAgent {
   // What is to come, and what has come for write_kept(), while its thread runs; null: all is there.
   std::unique_ptr<LaterContents> later;
   std::shared_ptr<std::vector<KeptPiece>> come;
+  bool while_it_runs = false;  // the program need not wait for them
 };
 
 // The number of process `pid` (in its own namespace) among the agents of an image.

@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/print.h"
 #include "common/base/ready.h"
+#include "common/base/units.h"
 #include "manager/daemon/measure/nvml.h"
 #include "manager/daemon/measure/quota.h"
 #include "tools/ckptd/opencl.h"
@@ -68,7 +69,7 @@ Result<int> run(const CkptdOptions &o) {
   CKPT_TRY(std::unique_ptr<manager::Meter> meter, manager::make_node(std::move(nvml), opencl));
   if (o.gpu_memory > 0) meter = manager::with_quota(std::move(meter), o.gpu_memory);
   for (const manager::MeteredGpu &g : meter->gpus())
-    log::info("{} ({}), {} MiB", g.name, g.uuid, g.total >> 20);
+    log::info("{} ({}), {}", g.name, g.uuid, mebibytes(g.total));
   // After the proxies that listed the OpenCL devices, which should not inherit the limit.
   allow_many_descriptors();
   std::string socket = options.socket;

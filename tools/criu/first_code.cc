@@ -39,11 +39,15 @@ std::optional<FirstCode> FirstCode::of(pid_t process) {
 bool FirstCode::is_of_criu() const { return bytes == kCodeOfCriu; }
 
 Result<> FirstCode::restore_in(pid_t process) const {
-  CKPT_TRY(UniqueFd memory, proc::open(process, "mem", O_RDWR | O_CLOEXEC));
+  Result<UniqueFd> memory = proc::open(process, "mem", O_RDWR | O_CLOEXEC);
+  if (!memory)
+    log::warn("whether process {} has its own code at {:#x} is not known: {}", process, address,
+              memory.error().what);
   u64 now = 0;
-  if (!read_at(memory.get(), address, now) || now != kCodeOfCriu || is_of_criu()) return {};
+  if (!memory || !read_at(memory->get(), address, now) || now != kCodeOfCriu || is_of_criu())
+    return {};
   log::debug("process {}: CRIU's code at {:#x} is replaced", process, address);
-  if (::pwrite(memory.get(), &bytes, sizeof bytes, static_cast<off_t>(address)) == sizeof bytes)
+  if (::pwrite(memory->get(), &bytes, sizeof bytes, static_cast<off_t>(address)) == sizeof bytes)
     return {};
   return fail_errno("cannot write the program's own code back to process {} at {:#x}", process,
                     address);

@@ -34,7 +34,8 @@ struct FirstCode {
   static u64 address_in(const std::vector<ProcMapping> &maps);  // 0: nothing is executable
 
   bool is_of_criu() const;
-  // Writes it to a stopped process that has CRIU's code there.
+  // Writes it to a stopped process that has CRIU's code there. Memory that may not be opened is
+  // named in a warning.
   Result<> restore_in(pid_t process) const;
 };
 

@@ -64,7 +64,8 @@ std::string driver_folder(const Api &api) {
 }
 
 std::string sibling_tool(const std::string &name) {
-  std::string path = first_existing({own_folder() / name});
+  std::string path =
+      first_existing({own_folder() / name, installation_prefix(own_folder()) / CKPT_BINDIR / name});
   return path.empty() ? name : path;
 }
 

@@ -162,6 +162,13 @@ std::string why_not_split(const json &requirements) {
   return text.empty() ? text : "its devices cannot be of two nodes: " + text;
 }
 
+// Whether an OpenCL program has shared virtual memory
+// (libckpt-ocl/client/lifecycle/requirements.h).
+bool has_shared_memory(const json &requirements) {
+  const json &devices = json_list(requirements, "devices");
+  return std::ranges::any_of(devices, [](const json &d) { return !json_list(d, "svm").empty(); });
+}
+
 // Each side is asked for its own devices.
 Result<DeviceCheck> check_split(const std::string &api, const std::vector<std::string> &ids,
                                 const json &requirements, ReadLimits limits) {
@@ -286,6 +293,11 @@ Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoic
   auto chosen = choice.find(api_name);
   if (chosen != choice.end() && is_split({*chosen}))
     return check_split(api_name, chosen->second, requirements, limits);
+  if (chosen != choice.end() && is_remote(DeviceChoice{*chosen}) && has_shared_memory(requirements))
+    return DeviceCheck{{"the program uses shared virtual memory, which a device of another node "
+                        "cannot map (docs/OPENCL.md)"},
+                       {},
+                       {}};
   std::vector<std::string> command = proxy_command(api_name, choice);
   if (command.empty())
     return DeviceCheck{

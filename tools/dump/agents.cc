@@ -147,6 +147,18 @@ Result<> Agents::start_owners() {
   });
 }
 
+Result<> Agents::allow_owed() {
+  return for_each([](Agent &a, u32) -> Result<> {
+    a.client.allow_owed();
+    return {};
+  });
+}
+
+bool Agents::later_while_it_runs() const {
+  return std::ranges::all_of(
+      all_, [](const auto &a) { return !a->saved.later || a->saved.while_it_runs; });
+}
+
 bool Agents::any_later() const {
   return std::ranges::any_of(all_, [](const auto &a) { return a->saved.later != nullptr; });
 }

@@ -38,6 +38,8 @@ class Agents {
   Result<> prepare(u64 bytes);
   // Processes that hold device memory during the dump, in programs that were started for that.
   Result<> start_owners();
+  // Contents may be copied when the program runs again.
+  Result<> allow_owed();
   // Contents that can be copied while the program still runs, in at most so many rounds.
   Result<> copy_ahead(u32 rounds);
   // Devices will look at their memory before they copy it into the image. `ends`: the dump ends the
@@ -54,6 +56,8 @@ class Agents {
   Result<> detach();
   // Whether contents are still to come when the agents have detached.
   bool any_later() const;
+  // Whether all of these are copied also while the program runs.
+  bool later_while_it_runs() const;
   // Returns when they have come.
   Result<> wait_for_later();
   Result<> write_kept(storage::ImageWriter &image);

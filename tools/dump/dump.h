@@ -38,6 +38,7 @@ struct DumpOptions {
   pid_t pid = 0;
   std::string image;  // "": ckpt-COMMAND-PID.img in the current folder; kPipeImage: standard output
   bool leave_running = false;
+  bool stop_the_world = false;  // with leave_running: it waits until all contents are copied
   bool overwrite = false;
   std::string parent;               // the image that this one is an increment on; "": none
   std::optional<unsigned> keep;     // how many images of the chain to keep afterwards
@@ -135,8 +136,9 @@ class Dump {
   Result<> record_stopped_program();
   Result<> check_recorded();
   Result<> record_owner();
-  Result<> check_no_new_agents() const;
+  Result<> check_no_new_agents();
   Result<> wake();
+  bool may_owe() const;
   Result<> wait_for_contents();
   Result<> write();
   Result<> end_program();

@@ -177,6 +177,7 @@ Result<int> run_all(const Options &o) {
   // ckpt-restore --all could not restore it, and a shutdown would end it.
   all.options = {"--refuse-as-root", "--timeout", std::to_string(d.timeout_seconds)};
   if (d.leave_running) all.options.push_back("--leave-running");
+  if (d.stop_the_world) all.options.push_back("--stop-the-world");
   if (d.memory_mib)
     all.options.insert(all.options.end(), {"--memory", std::to_string(*d.memory_mib)});
   if (!o.key_file.empty()) all.options.insert(all.options.end(), {"--key-file", o.key_file});
@@ -283,7 +284,10 @@ void add_options(CommandLine &line, Options &o) {
   line.option("--greeted=FD", o.job.greeted, "").hide();
   line.option("-o,--output=IMAGE", d.image, "the image's folder; -: standard output")
       .default_is("ckpt-COMMAND-PID.img");
-  line.flag("--leave-running", d.leave_running, "let the program continue");
+  Option leave_running = line.flag("--leave-running", d.leave_running, "let the program continue");
+  line.flag("--stop-the-world", d.stop_the_world,
+            "with --leave-running: the program waits until all its device memory is copied")
+      .needs(leave_running);
   line.flag("--overwrite", d.overwrite, "replace an existing image");
   Option as_template =
       line.flag("--template", d.as_template,

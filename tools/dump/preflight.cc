@@ -18,6 +18,7 @@
 #include "common/base/clock.h"
 #include "common/base/driver_files.h"
 #include "common/base/program.h"
+#include "common/base/units.h"
 #include "common/managed/messages.h"
 #include "helper/criu_arguments.h"
 #include "tools/dump/fabric.h"
@@ -96,8 +97,8 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, bool has_a
       !d.target.starts_with("/memfd:"))
     return what +
            fmt::format(
-               "an unlinked file of {} MiB ({}), which is too large: close it, or give it a name",
-               d.size >> 20, d.target);
+               "an unlinked file of {} ({}), which is too large: close it, or give it a name",
+               mebibytes_needed(d.size), d.target);
   if (d.kind == Kind::Pipe && (d.flags & O_DIRECT))
     return what + "a pipe in packet mode (O_DIRECT), which CRIU cannot checkpoint: close it first";
   return {};
@@ -214,8 +215,8 @@ void check_destination(const Target &target, const std::string &image, bool over
   u64 free_bytes = disk.f_bavail * disk.f_frsize;
   if (free_bytes < std::max(kMinFreeBytes, resident / kBestRatio))
     reasons.push_back(
-        fmt::format("{} KiB free in {} are not enough for a program of {} MiB: make room there",
-                    free_bytes >> 10, folder.string(), resident >> 20));
+        fmt::format("{} KiB free in {} are not enough for a program of {}: make room there",
+                    free_bytes >> 10, folder.string(), mebibytes_needed(resident)));
 }
 
 void check_processes(const Target &target, Reasons &reasons) {

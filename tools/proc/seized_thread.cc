@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kStopTimeout = 1s;
+constexpr auto kStopTimeout = 10s;  // on a busy machine, too
 
 // The wait status of a thread that is stopped for us, as waitpid(2) would give it.
 std::optional<int> status_of_stop(pid_t thread) {

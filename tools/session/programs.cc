@@ -30,14 +30,6 @@ constexpr Clock::duration kPatience = 500ms;  // with one agent
 // With all of them. Any number of processes may have an agent that does not answer.
 constexpr Clock::duration kPatienceWithAll = 2s;
 
-std::string keeper_socket(pid_t pid) {
-  std::string name = executable_name(pid);
-  if (name != "ckpt-run" && name != "ckpt-restore" && name != "ckpt-start") return {};
-  for (const std::string &path : listening_sockets(pid, std::string(protocol::kSessionSocket)))
-    return path;
-  return {};
-}
-
 bool has_file(pid_t pid, const std::string &folder, std::string_view name) {
   Result<UniqueFd> fd = open_folder_of(pid, folder);
   return fd && ::faccessat(fd->get(), std::string(name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
@@ -119,7 +111,7 @@ std::vector<RunningProgram> running_programs(std::optional<uid_t> of_user) {
   Clock::duration patience = kPatienceWithAll;
   ProcessTable table = ProcessTable::read();
   for (const Process &named : table.names()) {
-    std::string socket = keeper_socket(named.pid);
+    std::string socket = session_socket_of(named.pid);
     if (socket.empty()) continue;
     const Process &keeper = *table.find(named.pid);
     if (of_user && keeper.uid != *of_user) continue;

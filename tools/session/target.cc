@@ -35,13 +35,6 @@ bool is_keeper_executable(pid_t pid) {
   return name == "ckpt-run" || name == "ckpt-restore" || name == "ckpt-start";
 }
 
-std::string session_socket_of(pid_t pid) {
-  if (!is_keeper_executable(pid)) return {};
-  for (const std::string &path : listening_sockets(pid, std::string(protocol::kSessionSocket)))
-    return path;
-  return {};
-}
-
 std::string folder_of(const std::string &session_socket) {
   return std::filesystem::path(session_socket).parent_path().string() + "/";
 }
@@ -263,6 +256,13 @@ Result<> find_members(Target &t, const Check &check_cancelled) {
 }
 
 }  // namespace
+
+std::string session_socket_of(pid_t pid) {
+  if (!is_keeper_executable(pid)) return {};
+  for (const std::string &path : listening_sockets(pid, std::string(protocol::kSessionSocket)))
+    return path;
+  return {};
+}
 
 bool Target::has_agent(pid_t pid) const {
   return std::find(agent_pids.begin(), agent_pids.end(), pid) != agent_pids.end();

@@ -54,6 +54,9 @@ pid_t new_agent(const Target &t);
 // Whether processes have started or ended since `t` was found, or have got an agent.
 bool has_changed(const Target &t);
 
+// The socket of the session that the process keeps, as it sees it; "": it is no keeper.
+std::string session_socket_of(pid_t pid);
+
 // `pid` is a keeper or any process of its program. Waits for agents that are not yet attached again
 // after an earlier checkpoint, unless `check_cancelled` fails.
 Result<Target> resolve_target(pid_t pid, const std::function<Result<>()> &check_cancelled = {});

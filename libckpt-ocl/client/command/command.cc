@@ -5,6 +5,7 @@
 
 #include "libckpt-ocl/client/command/callbacks.h"
 #include "libckpt-ocl/client/command/deferred.h"
+#include "libckpt-ocl/client/link/owed.h"
 #include "libckpt-ocl/client/slices/turns.h"
 #include "libckpt-ocl/client/transfer/edges.h"
 
@@ -103,7 +104,7 @@ Event &Command::event() {
 }
 
 void Command::writes(Mem &m) {
-  m.will_be_written();
+  will_be_written(m);
   Mem *root = m.root();
   if (root->shared && root->host_ptr) event().writes.emplace_back(Ref<Mem>(root));
 }

@@ -10,6 +10,7 @@
 #include "libckpt-ocl/client/object/create.h"
 #include "libckpt-ocl/client/object/info.h"
 #include "libckpt-ocl/client/object/memory_flags.h"
+#include "libckpt-ocl/client/svm/allocations.h"
 #include "libckpt-ocl/client/transfer/map.h"
 #include "libckpt-ocl/client/transfer/rows.h"
 #include "libckpt-ocl/client/transfer/shared_memory.h"
@@ -48,11 +49,14 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void 
   m->flags = flags & kKernelAccess ? flags : flags | CL_MEM_READ_WRITE;
   m->size = size;
   if (flags & CL_MEM_USE_HOST_PTR) m->host_ptr = static_cast<std::byte *>(host_ptr);
+  if (m->host_ptr && link().usable())
+    if (std::optional<Allocations::Place> place = allocations().find(host_ptr, size))
+      m->block = place->block;
   cl_mem_flags there = m->flags & ~(kHostPointer | kHostAccess);
   cl_int status = create_managed(*m, size, [&] {
     return create<&::clCreateBuffer>(m, context, there, size, nullptr, nullptr);
   });
-  if (status == CL_SUCCESS) share_memory(*m);
+  if (status == CL_SUCCESS) status = share_memory(*m);
   bool has_contents = m->host_ptr && shares_pages(*m);
   if (status == CL_SUCCESS && host_ptr && !has_contents)
     status = write_initial_contents(*m, host_ptr);
@@ -130,7 +134,7 @@ cl_int clGetMemObjectInfo(cl_mem mem, cl_mem_info param, size_t room, void *valu
     case CL_MEM_ASSOCIATED_MEMOBJECT: return out.scalar(handle<cl_mem>(m->parent.get()));
     case CL_MEM_OFFSET: return out.scalar(m->origin);
     case CL_MEM_PROPERTIES: return out.list(m->properties);
-    case CL_MEM_USES_SVM_POINTER: return out.scalar(cl_bool{CL_FALSE});
+    case CL_MEM_USES_SVM_POINTER: return out.scalar(cl_bool{bool{m->root()->block}});
     default: return CL_INVALID_VALUE;
   }
 }

@@ -53,8 +53,8 @@ constexpr std::string_view kExtensionsOf3_0[] = {"cl_khr_subgroups",
                                                  "cl_khr_subgroup_rotate"};
 
 // Features of OpenCL C 3.0 that concern only the compiler. Missing are pipes, device-side queues,
-// atomics across devices (they need shared virtual memory), and program-scope variables (their
-// contents cannot be read).
+// atomics across devices (they need those of shared virtual memory), and program-scope variables
+// (their contents cannot be read).
 constexpr std::string_view kFeatures[] = {"__opencl_c_3d_image_writes",
                                           "__opencl_c_images",
                                           "__opencl_c_read_write_images",
@@ -133,6 +133,8 @@ std::optional<cl_int> unsupported_option(const Device &d, cl_device_info param, 
     case CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED: return out.text("v0000-01-01-00");
     case CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION: return out.bytes(nullptr, 0);
     case CL_DEVICE_SVM_CAPABILITIES:
+      if (link().compiles_elsewhere()) return out.scalar(cl_bitfield{0});
+      return {};
     case CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES:
     case CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES: return out.scalar(cl_bitfield{0});
     case CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE:
@@ -168,6 +170,7 @@ std::optional<Bytes> minimum_of_option(cl_device_info param) {
       return bytes_of(std::array{cl_name_version{CL_MAKE_VERSION(1, 0, 0), "OpenCL C"},
                                  cl_name_version{CL_MAKE_VERSION(1, 1, 0), "OpenCL C"},
                                  cl_name_version{CL_MAKE_VERSION(1, 2, 0), "OpenCL C"}});
+    case CL_DEVICE_SVM_CAPABILITIES: return bytes_of(cl_device_svm_capabilities{0});
     case CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES:
       return bytes_of(cl_device_atomic_capabilities{CL_DEVICE_ATOMIC_ORDER_RELAXED |
                                                     CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP});

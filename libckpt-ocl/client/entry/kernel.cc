@@ -9,9 +9,11 @@
 #include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/entry/program.h"
+#include "libckpt-ocl/client/entry/svm.h"
 #include "libckpt-ocl/client/object/create.h"
 #include "libckpt-ocl/client/object/info.h"
 #include "libckpt-ocl/client/object/memory_flags.h"
+#include "libckpt-ocl/client/svm/allocations.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -124,6 +126,8 @@ void put_argument(Payload &w, u32 index, const ArgumentValue &a) {
     w.put(a.mem);
   else if (a.kind == ArgKind::Sampler)
     w.put(u64{a.sampler->number});
+  else if (a.kind == ArgKind::Pointer)
+    w.put(a.mem).put(u64{a.offset});
   else
     w.blob(a.value);
 }
@@ -134,6 +138,35 @@ cl_int judge_argument(const Kernel &k, u32 index, const ArgumentValue &a) {
   w.put(k.number).put(u32{1});
   put_argument(w, index, a);
   return link().round_trip(Op::KernelArgs, 0, w.bytes());
+}
+
+// Sets a value that was read.
+cl_int set_argument(Kernel &k, cl_uint index, std::shared_ptr<const ArgumentValue> a) {
+  KernelArgument &parameter = k.args[index];
+  std::pair<size_t, int> shape{a->size, kind_of_value(*a)};
+  std::lock_guard lock(k.mutex);
+  if (!parameter.accepted.contains(shape)) {
+    if (cl_int r = judge_argument(k, index, *a); r != CL_SUCCESS) return r;
+    parameter.accepted.insert(shape);
+    parameter.in_proxy = a->number;
+  }
+  k.values[index] = std::move(a);
+  return CL_SUCCESS;
+}
+
+// A pointer into shared virtual memory, or null, which is that of a buffer.
+cl_int read_pointer(const KernelArgument &parameter, ArgumentValue &a, const void *pointer) {
+  bool fits = parameter.qualifier == 0 || is_buffer(parameter, 0, nullptr);
+  if (!fits) return CL_INVALID_ARG_VALUE;
+  a.number = next_value();
+  a.size = sizeof pointer;
+  a.kind = pointer ? ArgKind::Pointer : ArgKind::Mem;
+  if (!pointer) return CL_SUCCESS;
+  std::optional<Allocations::Place> place = allocations().find(pointer);
+  if (!place) return CL_INVALID_ARG_VALUE;
+  a.mem = place->block->number;
+  a.offset = place->offset;
+  return CL_SUCCESS;
 }
 
 }  // namespace
@@ -227,18 +260,22 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *
   if (!k) return CL_INVALID_KERNEL;
   if (index >= k->args.size()) return CL_INVALID_ARG_INDEX;
   if (!link().usable()) return CL_DEVICE_NOT_AVAILABLE;
-  KernelArgument &parameter = k->args[index];
   auto a = std::make_shared<ArgumentValue>();
-  if (cl_int r = read_argument(*k, parameter, *a, size, value); r != CL_SUCCESS) return r;
-  std::pair<size_t, int> shape{size, kind_of_value(*a)};
-  std::lock_guard lock(k->mutex);
-  if (!parameter.accepted.contains(shape)) {
-    if (cl_int r = judge_argument(*k, index, *a); r != CL_SUCCESS) return r;
-    parameter.accepted.insert(shape);
-    parameter.in_proxy = a->number;
-  }
-  k->values[index] = std::move(a);
-  return CL_SUCCESS;
+  if (cl_int r = read_argument(*k, k->args[index], *a, size, value); r != CL_SUCCESS) return r;
+  return set_argument(*k, index, std::move(a));
+}
+
+cl_int clSetKernelArgSVMPointer(cl_kernel kernel, cl_uint index, const void *pointer) {
+  ApiCall call;
+  auto *k = object<Kernel>(kernel);
+  if (!k) return CL_INVALID_KERNEL;
+  if (svm_capabilities(*k->program->context, "clSetKernelArgSVMPointer") == 0)
+    return CL_INVALID_OPERATION;
+  if (index >= k->args.size()) return CL_INVALID_ARG_INDEX;
+  if (!link().usable()) return CL_DEVICE_NOT_AVAILABLE;
+  auto a = std::make_shared<ArgumentValue>();
+  if (cl_int r = read_pointer(k->args[index], *a, pointer); r != CL_SUCCESS) return r;
+  return set_argument(*k, index, std::move(a));
 }
 
 cl_int clGetKernelInfo(cl_kernel kernel, cl_kernel_info param, size_t room, void *value,

@@ -12,6 +12,7 @@
 #include "libckpt-ocl/client/entry/kernel.h"
 #include "libckpt-ocl/client/entry/program.h"
 #include "libckpt-ocl/client/lifecycle/manager_requests.h"
+#include "libckpt-ocl/client/lifecycle/owed_contents.h"
 #include "libckpt-ocl/client/lifecycle/requirements.h"
 #include "libckpt-ocl/client/link/link.h"
 #include "libckpt-ocl/client/object/info.h"
@@ -20,10 +21,6 @@
 
 namespace ckpt::ocl {
 namespace {
-
-constexpr std::string_view kRegionPrefix = "mem-";
-
-std::string region_name(const Mem &m) { return fmt::format("{}{}", kRegionPrefix, m.number); }
 
 std::unordered_map<std::string, Mem *> mems_by_region() {
   std::unordered_map<std::string, Mem *> all;
@@ -63,20 +60,36 @@ Result<> save_buffer(Mem &m, agent::Sink &sink) {
   return {};
 }
 
-Result<> save_memory(Mem &m, bool increment, agent::Sink &sink) {
-  if (m.parent) return {};
-  if (saved_with_pages(m)) {  // nor for those that only CRIU has
-    m.written = true;
-    return {};
+// No increment may refer to this image for contents that it does not hold, or that only CRIU has.
+std::vector<Mem *> roots_to_save() {
+  std::vector<Mem *> roots;
+  for (Mem *m : registry().all<Mem>()) {
+    if (m->parent) continue;
+    if (saved_with_pages(*m) || m->excluded)
+      m->written = true;
+    else
+      roots.push_back(m);
   }
-  if (m.excluded) {  // no increment may refer to this image for contents that it does not hold
-    m.written = true;
-    return {};
-  }
-  bool same = increment && !m.written.load();
-  CKPT_CHECK(same ? sink.same(region_name(m), m.size) : save_buffer(m, sink));
+  return roots;
+}
+
+Result<> save_memory(Mem &m, OwedContents &owed, agent::Sink &sink) {
+  CKPT_TRY(bool left, owed.take(m, sink));
+  if (!left) CKPT_CHECK(save_buffer(m, sink));
   m.written = false;
   return {};
+}
+
+Result<> save_all(bool increment, agent::Sink &sink) {
+  std::vector<Mem *> changed;
+  for (Mem *m : roots_to_save())
+    if (increment && !m->written.load())
+      CKPT_CHECK(sink.same(region_name(*m), m->size));
+    else
+      changed.push_back(m);
+  CKPT_TRY(OwedContents owed, OwedContents::offer(sink, changed));
+  for (Mem *m : changed) CKPT_CHECK(save_memory(*m, owed, sink));
+  return owed.begin();
 }
 
 Bytes payload_with_headers(const LedgerEntry &entry) {
@@ -241,9 +254,7 @@ class OpenCl final : public agent::Participant {
     // if that is the image of the last save.
     bool increment = last_save_ != agent::ImageId{} && sink.parent() == last_save_;
     last_save_ = {};
-    Result<> saved;
-    for (Mem *m : registry().all<Mem>())
-      if (saved) saved = save_memory(*m, increment, sink);
+    Result<> saved = save_all(increment, sink);
     link().round_trip(Op::StagingEnd, 0, {});
     if (saved) last_save_ = sink.image();
     return saved;
@@ -253,7 +264,7 @@ class OpenCl final : public agent::Participant {
   void devices(std::vector<std::string> &all) override { append_used_devices(all); }
 
   Result<> detach() override {
-    take_buffer_files();
+    CKPT_CHECK(take_buffer_files());
     CKPT_CHECK(link().park());
     leave_buffer_files();
     std::unordered_set<Mem *> mapped;
@@ -261,7 +272,7 @@ class OpenCl final : public agent::Participant {
     for (Mem *m : mems)
       if (!m->maps.empty()) mapped.insert(m->root());
     for (Mem *m : mems)  // an unmapped shadow holds nothing that the device does not have
-      if (m->shadow.data && !mapped.contains(m))
+      if (m->shadow.data && !m->svm && !mapped.contains(m))
         ::madvise(m->shadow.data, m->shadow.bytes, MADV_DONTNEED);
     return {};
   }
@@ -355,6 +366,7 @@ class OpenCl final : public agent::Participant {
       d->work_times.forget();
     }
     for (Queue *q : registry().all<Queue>()) q->window.reset();
+    for (Mem *m : registry().all<Mem>()) m->owed = false;  // that was the other proxy's
     for (Context *c : registry().all<Context>()) c->copies = false;
     if (!device.empty()) unsuited_ = reasons_against(device, greeting);
     if (!unsuited_.empty()) return fail("{}", unsuited_);

@@ -42,6 +42,15 @@ json images(const Device &d) {
   return json(descriptions);
 }
 
+// Address and size of each block, which the driver's process must map as the program does.
+json shared_virtual_memory(const Device &d) {
+  json blocks = json::array();
+  for (Mem *m : registry().all<Mem>())
+    if (m->svm && m->shadow.data && m->context->uses(&d))
+      blocks.push_back({reinterpret_cast<u64>(m->shadow.data), m->size});
+  return blocks;
+}
+
 json device(Device &d) {
   u64 largest = 0, total = 0;
   bool used = false;
@@ -64,6 +73,7 @@ json device(Device &d) {
           {"buffer_bytes", total},
           {"sub_buffer_alignment", origins & -origins},
           {"slices", d.launches_in_slices.load() > 0},
+          {"svm", shared_virtual_memory(d)},
           {"images", images(d)}};
 }
 

@@ -180,6 +180,8 @@ struct Mem : Object {
   size_t origin = 0;  // in the parent
   std::optional<Image> image;
   std::vector<cl_mem_properties> properties;  // as given to …WithProperties
+  bool svm = false;                           // a block of shared virtual memory (svm/block.h)
+  Kept<kKind, Mem, Bond::Older> block;        // of a buffer over a part of one
   bool excluded = false;                      // ckpt_exclude(): images do not hold the contents
   u64 managed_bytes = 0;  // bytes that were reserved with the Manager (manager_requests.h)
 
@@ -201,10 +203,10 @@ struct Mem : Object {
 
   // Of a root: a command may have written to it since the last save.
   std::atomic<bool> written{true};
+  // Of a root: the proxy still has to copy its contents for a checkpoint (link/owed.h).
+  std::atomic<bool> owed{false};
 
   Mem *root() { return parent ? parent->root() : this; }
-  // Called before a command that writes to this object is sent.
-  void will_be_written() { root()->written.store(true, std::memory_order_relaxed); }
   size_t root_offset(size_t offset) const {
     return parent ? parent->root_offset(origin + offset) : offset;
   }
@@ -254,6 +256,7 @@ struct ArgumentValue {
   // hold references to their arguments (clSetKernelArg), and a program waits for the destructor
   // callback of a buffer that it has released. Each launch keeps it until it was sent.
   u64 mem = 0;
+  size_t offset = 0;   // of a pointer, in its block of shared virtual memory, which is `mem`
   int image_kind = 0;  // its type and access flags, if it is an image
   // No program can see that a sampler is kept; some release it before the launch.
   Kept<Kind::Kernel, Sampler> sampler;

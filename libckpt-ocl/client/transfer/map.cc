@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "libckpt-ocl/client/link/owed.h"
 #include "libckpt-ocl/client/object/memory_flags.h"
 #include "libckpt-ocl/client/transfer/image_transfer.h"
 #include "libckpt-ocl/client/transfer/in_place.h"
@@ -21,15 +22,6 @@ namespace {
 
 constexpr cl_map_flags kAllFlags = CL_MAP_READ | CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION;
 constexpr cl_map_flags kWrites = CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION;
-
-cl_int enqueue_marker(cl_command_queue queue, cl_command_type type, Waits waits, Blocking blocking,
-                      cl_event *out) {
-  Command c(queue, type, waits);
-  if (c.status() != CL_SUCCESS) return c.status();
-  Ref<Event> done(blocking == Blocking::Yes ? &c.event() : nullptr);
-  cl_int r = c.run(out, Trip::OneWay, send_marker);
-  return r == CL_SUCCESS && done && wait(*done) < 0 ? done->status.load() : r;
-}
 
 std::vector<Mem::Map>::iterator map_at(Mem &m, const void *at) {
   return std::find_if(m.maps.begin(), m.maps.end(), [&](auto &map) { return map.at == at; });
@@ -65,8 +57,10 @@ std::optional<cl_int> map_in_place(cl_command_queue queue, cl_command_type type,
 
 cl_int read_mapped(cl_command_queue queue, cl_command_type type, Mem &m, const Mem::Map &map,
                    Blocking blocking, Waits waits, cl_event *out) {
-  if (shares_pages(m))
+  if (shares_pages(m)) {
+    if (map.flags & kWrites) will_be_written(m);  // from now on without a command
     if (auto r = map_in_place(queue, type, waits, blocking, out)) return *r;
+  }
   if (map.flags & CL_MAP_WRITE_INVALIDATE_REGION)
     return enqueue_marker(queue, type, waits, blocking, out);
   if (map.box) return read_box(queue, type, m, *map.box, pitches(m), map.at, blocking, waits, out);
@@ -76,7 +70,7 @@ cl_int read_mapped(cl_command_queue queue, cl_command_type type, Mem &m, const M
 cl_int write_mapped(Command &c, Mem &m, const Mem::Map &map) {
   if (!(map.flags & kWrites)) return send_marker(c);
   if (shares_pages(m)) {
-    m.will_be_written();
+    will_be_written(m);
     return send_marker(c);
   }
   if (map.box) return send_box(c, m, *map.box, pitches(m), map.at);
@@ -84,6 +78,15 @@ cl_int write_mapped(Command &c, Mem &m, const Mem::Map &map) {
 }
 
 }  // namespace
+
+cl_int enqueue_marker(cl_command_queue queue, cl_command_type type, Waits waits, Blocking blocking,
+                      cl_event *out) {
+  Command c(queue, type, waits);
+  if (c.status() != CL_SUCCESS) return c.status();
+  Ref<Event> done(blocking == Blocking::Yes ? &c.event() : nullptr);
+  cl_int r = c.run(out, Trip::OneWay, send_marker);
+  return r == CL_SUCCESS && done && wait(*done) < 0 ? done->status.load() : r;
+}
 
 std::byte *host_side(Mem &m) {
   if (m.host_ptr) return m.host_ptr;
@@ -99,10 +102,13 @@ std::byte *host_side(Mem &m) {
   return root.shadow.data + m.root_offset(0);
 }
 
+bool are_map_flags_valid(cl_map_flags flags) {
+  if (flags & ~kAllFlags) return false;
+  return !(flags & CL_MAP_WRITE_INVALIDATE_REGION) || !(flags & (CL_MAP_READ | CL_MAP_WRITE));
+}
+
 cl_int check_map_flags(const Mem &m, cl_map_flags flags) {
-  if (flags & ~kAllFlags) return CL_INVALID_VALUE;
-  if ((flags & CL_MAP_WRITE_INVALIDATE_REGION) && (flags & (CL_MAP_READ | CL_MAP_WRITE)))
-    return CL_INVALID_VALUE;
+  if (!are_map_flags_valid(flags)) return CL_INVALID_VALUE;
   bool no_read = (flags & CL_MAP_READ) && (m.flags & kNoRead);
   bool no_write = (flags & kWrites) && (m.flags & kNoWrite);
   return no_read || no_write ? CL_INVALID_OPERATION : CL_SUCCESS;
@@ -133,7 +139,7 @@ cl_int unmap_region(cl_command_queue queue, Mem &m, void *at, Waits waits, cl_ev
   std::optional<Mem::Map> map = find_map(m, at);
   if (!map) return CL_INVALID_VALUE;
   if (shares_pages(m) && runs_at_once(c, out)) {
-    if (map->flags & kWrites) m.will_be_written();
+    if (map->flags & kWrites) will_be_written(m);
     edges_to_files();
     cl_int r = hand_out_finished(c, out);
     erase_map(m, map->at);

@@ -9,7 +9,12 @@ namespace ckpt::ocl {
 // is no memory for it.
 std::byte *host_side(Mem &m);
 
+// A marker in the place of a command that moves no bytes.
+cl_int enqueue_marker(cl_command_queue queue, cl_command_type type, Waits waits, Blocking blocking,
+                      cl_event *out);
+
 // The immediate errors of a map's flags.
+bool are_map_flags_valid(cl_map_flags flags);
 cl_int check_map_flags(const Mem &m, cl_map_flags flags);
 
 // Maps a region of a buffer or an image into host memory; sets map.at.

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/ipc/shared_memory.h"
 #include "libckpt-ocl/client/link/link.h"
+#include "libckpt-ocl/client/svm/block.h"
 #include "libckpt-ocl/client/transfer/host_memory.h"
 #include "libckpt-ocl/client/transfer/map.h"
 #include "libckpt-ocl/client/transfer/transfer.h"
@@ -37,12 +38,6 @@ bool reserve_shadow(Mem &m) {
   if (!m.shadow.data) return false;
   m.shadow.bytes = in_pages(m.size);
   return true;
-}
-
-bool map_over(const SharedRange &range, int file, size_t offset = 0) {
-  return range.bytes() == 0 ||
-         ::mmap(range.begin(), range.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
-                static_cast<off_t>(offset)) == range.begin();
 }
 
 // Whether the proxy has made the driver's buffer over the file.
@@ -144,7 +139,6 @@ void share_own(Mem &m) {
 
 // The driver's buffer is a copy from now on.
 void stop_sharing(SharedMemory &s) {
-  if (!s.own || !s.in_proxy) return;
   s.edges.clear();
   static std::atomic<bool> warned{false};
   if (!warned.exchange(true))
@@ -161,6 +155,21 @@ std::vector<Mem *> sharing() {
 
 }  // namespace
 
+Result<UniqueFd> make_buffer_file(size_t bytes) {
+  if (!within_file_limit(bytes) || g_files.load() >= kMostFiles)
+    return fail(
+        "the program has {} buffer files of at most {}, or its limit for the size of a file "
+        "is below {} bytes",
+        g_files.load(), kMostFiles, bytes);
+  return make_memfd(kName, bytes);
+}
+
+bool map_over(const SharedRange &range, int file, size_t offset) {
+  return range.bytes() == 0 ||
+         ::mmap(range.begin(), range.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+                static_cast<off_t>(offset)) == range.begin();
+}
+
 SharedMemory::SharedMemory(SharedRange *r, size_t at) : range(r), offset(at) {
   g_files.fetch_add(1);
 }
@@ -174,12 +183,15 @@ SharedMemory::~SharedMemory() {
   g_files.fetch_sub(1);
 }
 
-void share_memory(Mem &m) {
-  if (m.shared) return;  // the program has been to another device since the buffer was made
+cl_int share_memory(Mem &m) {
+  // The program has been to another device since the buffer was made.
+  if (m.shared) return CL_SUCCESS;
+  if (m.block) return share_in_block(m);
   if (m.host_ptr)
     share_own(m);
   else
     share_empty(m);
+  return CL_SUCCESS;
 }
 
 void use_pages(Mem &m) {
@@ -196,16 +208,21 @@ bool saved_with_pages(Mem &m) {
   return s && s->only_copy;
 }
 
-// Without its file, the buffer is copied from the pages at the next attach().
-void take_buffer_files() {
+// Without its file, the buffer is copied from the pages at the next attach(). Shared virtual memory
+// cannot be.
+Result<> take_buffer_files() {
   for (Mem *m : sharing()) {
-    if (!m->shared->only_copy || m->shared->range->file() >= 0) continue;
+    bool needed = m->svm || m->shared->only_copy;
+    if (!needed || m->shared->range->file() >= 0) continue;
     Result<UniqueFd> file = link().buffer_file(m->number);
     if (file)
       m->shared->range->keep_file(file->release());
+    else if (m->svm)
+      return Failure(file.error());
     else
       log::warn("{}", file.error().text());
   }
+  return {};
 }
 
 void leave_buffer_files() {
@@ -229,11 +246,17 @@ Result<> map_buffer_files() {
   return {};
 }
 
+// Only here is it certain that the program does not go back to devices that share its pages.
 void close_buffer_files() {
-  for (Mem *m : sharing()) m->shared->range->close_file();
+  for (Mem *m : sharing()) {
+    m->shared->range->close_file();
+    if (m->shared->own && !m->shared->in_proxy) stop_sharing(*m->shared);
+  }
 }
 
 Result<> share_memory_again(Mem &m) {
+  if (m.svm) return share_block_again(m);
+  if (m.block) return share_in_block_again(m);
   if (m.parent || m.image) return {};
   if (!m.shared || !m.shared->range->in_use()) {
     if (m.shared || !m.shadow.data || !is_mapped(m)) share_empty(m);
@@ -242,7 +265,6 @@ Result<> share_memory_again(Mem &m) {
   SharedMemory &s = *m.shared;
   bool given = s.range->file() >= 0 && !m.context->copies && !link().compiles_elsewhere() &&
                give_to_proxy(m, s.range->file(), s.offset);
-  if (!given) stop_sharing(s);
   s.in_proxy = given;
   if (given || !s.only_copy) return {};
   const std::byte *from = host_side(m);

@@ -39,8 +39,8 @@
 namespace ckpt::ocl {
 
 struct SharedMemory {
-  // `offset`: of the buffer in the file.
-  SharedMemory(SharedRange *r, size_t offset);
+  // `at`: the buffer's offset in the file.
+  SharedMemory(SharedRange *r, size_t at);
   SharedMemory(const SharedMemory &) = delete;
   ~SharedMemory();
 
@@ -53,6 +53,11 @@ struct SharedMemory {
   bool away = false;       // replaced by empty ones, from detach() on
 };
 
+// A buffer file; not, if the program has too many, or may not have one of this size.
+Result<UniqueFd> make_buffer_file(size_t bytes);
+// Replaces the range's pages by those of a file, from `offset` on.
+bool map_over(const SharedRange &range, int file, size_t offset = 0);
+
 // Whether what the program sees at the object's addresses is the driver's buffer itself.
 inline bool shares_pages(const Mem &m) {
   const SharedMemory *s = const_cast<Mem &>(m).root()->shared.get();
@@ -60,8 +65,9 @@ inline bool shares_pages(const Mem &m) {
 }
 
 // A buffer was created, and no command uses it: shares its memory, if that is possible. With
-// CL_MEM_USE_HOST_PTR it then has the contents.
-void share_memory(Mem &m);
+// CL_MEM_USE_HOST_PTR it then has the contents. An error only where it must be: over shared virtual
+// memory.
+cl_int share_memory(Mem &m);
 // The program maps a part of the object, or no longer uses that map.
 void use_pages(Mem &m);
 void stop_using_pages(Mem &m);
@@ -69,13 +75,14 @@ void stop_using_pages(Mem &m);
 bool saved_with_pages(Mem &m);
 
 // For detach(): before the proxy is parked, and after that.
-void take_buffer_files();
+Result<> take_buffer_files();
 void leave_buffer_files();
 // For attach_again().
 Result<> map_buffer_files();
 // For attach(): the buffer was made again, and is empty.
 Result<> share_memory_again(Mem &m);
-// For resume().
+// For resume(). Memory of the program's own that the new device does not share is given up only
+// here, because a move that fails goes back to a device that shares it.
 void close_buffer_files();
 
 }  // namespace ckpt::ocl

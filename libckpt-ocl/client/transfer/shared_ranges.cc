@@ -54,7 +54,7 @@ void SharedRange::in_child() {
   close_file();
   size_t bytes = bytes_.exchange(0);
   if (bytes > 0 && !make_private(begin_, bytes, in_use()))
-    ::mmap(begin_, bytes, PROT_NONE, kAnonymous | MAP_FIXED, -1, 0);
+    (void)::mmap(begin_, bytes, PROT_NONE, kAnonymous | MAP_FIXED, -1, 0);
 }
 
 bool make_private(std::byte *begin, size_t bytes, bool keep_contents) {

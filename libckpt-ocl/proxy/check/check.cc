@@ -9,11 +9,13 @@
 #include "common/base/units.h"
 #include "libckpt-ocl/device_limits.h"
 #include "libckpt-ocl/proxy/check/check_images.h"
+#include "libckpt-ocl/proxy/device/host_addresses.h"
 #include "libckpt-ocl/proxy/device/mapping.h"
 #include "libckpt-ocl/proxy/device/quirks.h"
 #include "libckpt-ocl/proxy/device/slice_test.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
 #include "libckpt-ocl/proxy/serve/sources.h"
+#include "libckpt-ocl/svm_addresses.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -36,6 +38,22 @@ std::string product(const LimitValue &factors) {
   std::string out;
   for (u64 f : factors) out += (out.empty() ? "" : " × ") + std::to_string(f);
   return out;
+}
+
+// Why a block of shared virtual memory, [address, bytes], cannot be in a process like this one.
+std::string why_not_at(const json &block) {
+  bool pair = block.is_array() && block.size() == 2 && block[0].is_number_unsigned() &&
+              block[1].is_number_unsigned();
+  u64 address = pair ? block[0].get<u64>() : 0, bytes = pair ? block[1].get<u64>() : 0;
+  if (!is_for_svm(address, bytes))
+    return "the image names addresses that ckpt does not use for it; it may be damaged";
+  if (!reserve_at(address, bytes))
+    return fmt::format(
+        "the driver's process has something else at {:#x}, or too little address "
+        "space (ulimit -v)",
+        address);
+  ::munmap(reinterpret_cast<void *>(address), bytes);
+  return {};
 }
 
 // The source without its comments, in which names do not count.
@@ -61,7 +79,9 @@ class Check {
 
   void limits(const json &values, bool strict, std::vector<std::string> &warnings) {
     for (const Limit &l : kLimits) {
-      LimitValue read = numbers(values, l.name), here = device_limit(device_.id, l);
+      LimitValue read = numbers(values, l.name);
+      if (read.empty()) continue;
+      LimitValue here = device_limit(device_.id, l);
       if (satisfies(l, read, here)) continue;
       std::string difference = fmt::format("the program has read {} = {}; \"{}\" has {}", l.name,
                                            product(read), device_.name, product(here));
@@ -92,6 +112,20 @@ class Check {
     if (total > memory)
       add_reason("the program's buffers and images have {}; \"{}\" has {} of memory",
                  human_bytes(total), device_.name, human_bytes(memory));
+  }
+
+  // The program keeps pointers into it, so it must be at the same addresses in the driver's process
+  // too, and kernels must see it there. A process of this kind is about to be started.
+  void shared_virtual_memory(const json &device) {
+    const json &blocks = json_list(device, "svm");
+    if (blocks.empty()) return;
+    if (svm_capabilities(device_.id) == 0)
+      return add_reason(
+          "the program uses shared virtual memory; \"{}\" does not work at the program's addresses",
+          device_.name);
+    for (const json &block : blocks)
+      if (std::string why = why_not_at(block); !why.empty())
+        return add_reason("the program's shared virtual memory cannot be mapped: {}", why);
   }
 
   // A launch of which a part has run can only continue in slices.
@@ -283,10 +317,12 @@ CheckAnswer check_requirements(const json &requirements, const CheckOptions &opt
   bool same_too = json_value(requirements, "same_driver_too", false);
   for (size_t i = 0; i < devices.size(); i++) {
     const RealDevice *d = (*real)[i];
-    // The same device has served the program before.
-    if (!d || !devices[i].used || (!same_too && same_driver(devices[i], *d, all))) continue;
+    if (!d || !devices[i].used) continue;
     const json &device = json_list(requirements, "devices")[i];
     Check check(*d, file_sets, reasons);
+    check.shared_virtual_memory(device);
+    // The same device has served the program before.
+    if (!same_too && same_driver(devices[i], *d, all)) continue;
     if (options.read_limits != ReadLimits::Ignore)
       check.limits(json_member(device, "limits"), options.read_limits == ReadLimits::Refuse,
                    answer.warnings);

@@ -17,6 +17,8 @@
 //   limits        each limit that the program has read, by its rule in device_limits.h: a warning,
 //                 since a limit that was read may not matter; a reason with `--strict-limits`
 //   memory        the largest object, the sum of all, the alignment of sub-buffers
+//   shared        shared virtual memory: whether the device works at the program's addresses, and
+//                 whether they are free here; also for the same device
 //   images        formats and sizes (check_images.h)
 //   programs      a build for the new device, so that compiler errors appear now and not during the
 //                 restore

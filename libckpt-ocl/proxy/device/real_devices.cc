@@ -11,6 +11,7 @@
 
 #include "common/base/gpu.h"
 #include "libckpt-ocl/proxy/device/drivers.h"
+#include "libckpt-ocl/proxy/device/host_addresses.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -99,7 +100,18 @@ u64 device_number(cl_device_id device, cl_device_info param) {
   return ::clGetDeviceInfo(device, param, sizeof v, &v, nullptr) == CL_SUCCESS ? v : 0;
 }
 
+std::vector<cl_device_id> devices_in(cl_context context) {
+  size_t bytes = 0;
+  if (::clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, nullptr, &bytes) != CL_SUCCESS) return {};
+  std::vector<cl_device_id> ids(bytes / sizeof(cl_device_id));
+  if (ids.empty() ||
+      ::clGetContextInfo(context, CL_CONTEXT_DEVICES, bytes, ids.data(), nullptr) != CL_SUCCESS)
+    return {};
+  return ids;
+}
+
 LimitValue device_limit(cl_device_id device, const Limit &limit) {
+  if (limit.param == CL_DEVICE_SVM_CAPABILITIES) return {svm_capabilities(device)};
   std::byte answer[16 * sizeof(u64)];  // more dimensions than any device has
   size_t size = 0;
   if (::clGetDeviceInfo(device, limit.param, sizeof answer, answer, &size) != CL_SUCCESS) return {};

@@ -38,6 +38,8 @@ std::string uuid_of(const RealPlatform &platform, const RealDevice &device);
 std::string platform_text(cl_platform_id platform, cl_platform_info param);
 std::string device_text(cl_device_id device, cl_device_info param);
 u64 device_number(cl_device_id device, cl_device_info param);
+std::vector<cl_device_id> devices_in(cl_context context);
+// What a program can rely on there; that is not always the driver's answer.
 LimitValue device_limit(cl_device_id device, const Limit &limit);
 
 // One entry of `ckpt-run --list-devices`.

@@ -7,10 +7,9 @@
 
 #include <array>
 #include <map>
+#include <memory>
 
-#include "libckpt-ocl/proxy/device/real_devices.h"
-#include "libckpt-ocl/proxy/serve/objects.h"
-#include "libckpt-ocl/proxy/serve/sources.h"
+#include "libckpt-ocl/proxy/device/device_test.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -23,56 +22,21 @@ struct alignas(kPage) TestPages {
   std::array<cl_uint, kWords> words;
 };
 
-// The driver's objects of one test.
-class PageTest {
- public:
-  explicit PageTest(cl_device_id device) : device_(device) {
-    context_ = ::clCreateContext(nullptr, 1, &device, nullptr, nullptr, nullptr);
-  }
-  PageTest(const PageTest &) = delete;
-  ~PageTest() {
-    release_handle(Kind::Mem, mem_);
-    release_handle(Kind::Kernel, kernel_);
-    release_handle(Kind::Program, program_);
-    release_handle(Kind::Queue, queue_);
-    release_handle(Kind::Context, context_);
-  }
-
-  bool passes(TestPages &pages) { return make(pages) && round(pages, 3) && round(pages, 1000); }
-
- private:
-  bool make(TestPages &pages) {
-    cl_int e = CL_DEVICE_NOT_AVAILABLE;
-    if (context_) queue_ = ::clCreateCommandQueue(context_, device_, 0, &e);
-    if (e == CL_SUCCESS) program_ = built_from_source(context_, {device_}, kPageKernel, "", {}, e);
-    if (e == CL_SUCCESS) kernel_ = ::clCreateKernel(program_, "ckpt_page_test", &e);
-    if (e == CL_SUCCESS)
-      mem_ = ::clCreateBuffer(context_, CL_MEM_USE_HOST_PTR, sizeof pages, &pages, &e);
-    return e == CL_SUCCESS && ::clSetKernelArg(kernel_, 0, sizeof mem_, &mem_) == CL_SUCCESS;
-  }
-  bool round(TestPages &pages, cl_uint value) {
-    pages.words.fill(value);
-    if (::clEnqueueNDRangeKernel(queue_, kernel_, 1, nullptr, &kWords, nullptr, 0, nullptr,
-                                 nullptr) != CL_SUCCESS ||
-        ::clFinish(queue_) != CL_SUCCESS)
-      return false;
-    for (const cl_uint &word : pages.words)
-      if (*const_cast<const volatile cl_uint *>(&word) != value + 7) return false;
-    return true;
-  }
-
-  cl_device_id device_;
-  cl_context context_ = nullptr;
-  cl_command_queue queue_ = nullptr;
-  cl_program program_ = nullptr;
-  cl_kernel kernel_ = nullptr;
-  cl_mem mem_ = nullptr;
-};
+bool passes(DeviceTest &test, TestPages &pages, cl_uint value) {
+  pages.words.fill(value);
+  if (!test.run(kWords)) return false;
+  for (const cl_uint &word : pages.words)
+    if (*const_cast<const volatile cl_uint *>(&word) != value + 7) return false;
+  return true;
+}
 
 bool page_test(cl_device_id device) {
   if (!(device_number(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU)) return false;
   auto pages = std::make_unique<TestPages>();
-  return PageTest(device).passes(*pages);
+  DeviceTest test(device, kPageKernel, "ckpt_page_test");
+  return test.made() &&
+         test.set_buffer(std::as_writable_bytes(std::span(pages->words))) == CL_SUCCESS &&
+         passes(test, *pages, 3) && passes(test, *pages, 1000);
 }
 
 }  // namespace

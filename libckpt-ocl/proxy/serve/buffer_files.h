@@ -15,14 +15,25 @@
 
 namespace ckpt::ocl {
 
+class Pages;
+
 class BufferFiles {
  public:
-  // Makes the driver's buffer `number` again, over `size` bytes of the file from `offset` on.
-  cl_int share(Objects &objects, u64 number, u64 offset, u64 size, int file);
+  struct Wanted {
+    u64 number;        // of the buffer
+    u64 offset, size;  // in its file
+    u64 address;       // of the file in this process; 0: anywhere
+  };
+  // Makes the driver's buffer again, over its file.
+  cl_int share(Objects &objects, const Wanted &wanted, int file);
+  // Makes the driver's buffer `number` again, over a part of the buffer `block`, which has a file.
+  cl_int share_in_block(Objects &objects, u64 number, u64 block, u64 offset, u64 size);
   // The file of a buffer; -1: it has none.
   int file(u64 number) const;
   // A part of the contents of a buffer with a file; nullptr if it has none, or is shorter.
   std::byte *contents(u64 number, u64 offset, u64 bytes) const;
+  // The contents from `offset` on; empty if there are none.
+  std::span<std::byte> contents_from(u64 number, u64 offset) const;
   // The application has released the buffer. The driver may use its memory for longer.
   void forget(u64 number) { files_.erase(number); }
 
@@ -30,6 +41,7 @@ class BufferFiles {
   struct File {
     UniqueFd fd;
     std::span<std::byte> contents;
+    std::shared_ptr<const Pages> pages;
   };
   std::unordered_map<u64, File> files_;
 };

@@ -3,6 +3,7 @@
 // Transfers, kernel arguments and releases: the commands with a wire format of their own.
 #include "common/base/log.h"
 #include "libckpt-ocl/proxy/serve/images.h"
+#include "libckpt-ocl/svm_addresses.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -20,7 +21,7 @@ const cl_event *list_or_null(const std::vector<cl_event> &v) {
   return v.empty() ? nullptr : v.data();
 }
 
-cl_int set_argument(Server &s, cl_kernel kernel, Reader &r) {
+cl_int set_argument(Server &s, u64 number, cl_kernel kernel, Reader &r) {
   u32 index = r.get<u32>();
   u64 size = r.get<u64>();
   ArgKind kind = r.get<ArgKind>();
@@ -33,6 +34,11 @@ cl_int set_argument(Server &s, cl_kernel kernel, Reader &r) {
   if (kind == ArgKind::Sampler) {
     cl_sampler sampler = s.objects.get<cl_sampler>(Kind::Sampler, r.get<u64>());
     return sampler ? ::clSetKernelArg(kernel, index, sizeof sampler, &sampler) : CL_INVALID_SAMPLER;
+  }
+  if (kind == ArgKind::Pointer) {
+    u64 block = r.get<u64>(), offset = r.get<u64>();
+    return s.pointer_arguments.set(number, kernel, index,
+                                   s.buffer_files.contents_from(block, offset));
   }
   ByteView value = r.blob();
   if (!r.ok() || (kind == ArgKind::Bytes && value.size() != size)) return CL_INVALID_ARG_VALUE;
@@ -67,6 +73,7 @@ void release_object(Server &s, Reader r) {
   if (kind == Kind::Queue && handle) s.queues.remove(static_cast<cl_command_queue>(handle));
   if (kind == Kind::Context && handle) s.remove_context(static_cast<cl_context>(handle));
   if (kind == Kind::Mem && handle) s.buffer_files.forget(number);
+  if (kind == Kind::Kernel) s.pointer_arguments.forget(number);
   if (kind == Kind::Program) s.header_folders.erase(static_cast<cl_program>(handle));
   release_handle(kind, handle);
 }
@@ -93,10 +100,12 @@ void kernel_parameters(Server &s, const CommandHeader &h, Reader r) {
 }
 
 void kernel_args(Server &s, const CommandHeader &h, Reader r) {
-  auto kernel = s.objects.get<cl_kernel>(Kind::Kernel, r.get<u64>());
+  u64 number = r.get<u64>();
+  auto kernel = s.objects.get<cl_kernel>(Kind::Kernel, number);
   u32 n = r.get<u32>();
   cl_int status = kernel ? CL_SUCCESS : CL_INVALID_KERNEL;
-  for (u32 i = 0; i < n && r.ok() && status == CL_SUCCESS; i++) status = set_argument(s, kernel, r);
+  for (u32 i = 0; i < n && r.ok() && status == CL_SUCCESS; i++)
+    status = set_argument(s, number, kernel, r);
   s.reply(h, status);
 }
 
@@ -150,8 +159,53 @@ void transfer_rect(Server &s, const CommandHeader &h, Reader r) {
 
 void share_memory(Server &s, const CommandHeader &h, Reader r, int file) {
   u64 number = r.get<u64>(), offset = r.get<u64>(), size = r.get<u64>();
-  s.reply(h,
-          r.ok() ? s.buffer_files.share(s.objects, number, offset, size, file) : CL_INVALID_VALUE);
+  s.reply(h, r.ok() ? s.buffer_files.share(s.objects, {number, offset, size, 0}, file)
+                    : CL_INVALID_VALUE);
+}
+
+void share_block(Server &s, const CommandHeader &h, Reader r, int file) {
+  u64 number = r.get<u64>(), address = r.get<u64>(), size = r.get<u64>();
+  bool sane = r.ok() && is_for_svm(address, size);
+  s.reply(h, sane ? s.buffer_files.share(s.objects, {number, 0, size, address}, file)
+                  : CL_INVALID_VALUE);
+}
+
+void share_in_block(Server &s, const CommandHeader &h, Reader r) {
+  u64 number = r.get<u64>(), block = r.get<u64>(), offset = r.get<u64>(), size = r.get<u64>();
+  s.reply(h, r.ok() ? s.buffer_files.share_in_block(s.objects, number, block, offset, size)
+                    : CL_INVALID_VALUE);
+}
+
+namespace {
+
+cl_int owe(Server &s, Reader &r) {
+  OwedContents::Piece p;
+  p.number = r.get<u64>();
+  p.offset = r.get<u64>();
+  p.bytes = r.get<u64>();
+  p.at = r.get<u64>();
+  p.mem = s.objects.get<cl_mem>(Kind::Mem, p.number);
+  if (!r.ok() || !p.mem) return CL_INVALID_MEM_OBJECT;
+  p.queue = s.transfer_queue(p.mem);
+  p.pages = s.buffer_files.contents(p.number, p.offset, p.bytes);
+  return s.owed.add(p);
+}
+
+void settle(Server &s, u64 number) { number ? s.owed.settle(number) : s.owed.settle_all(); }
+
+}  // namespace
+
+void owed_contents(Server &s, const CommandHeader &h, Reader r, int fd) {
+  cl_int status = CL_SUCCESS;
+  switch (static_cast<Op>(h.op)) {
+    case Op::OwedFile: status = s.owed.open(fd, r.get<u64>()); break;
+    case Op::Owed: status = owe(s, r); break;
+    case Op::OwedBegin: status = s.owed.begin(fd); break;
+    default: settle(s, r.get<u64>());
+  }
+  if (status != CL_SUCCESS)
+    log::error("the contents of buffers are not copied: OpenCL error {}", status);
+  s.reply(h, status);
 }
 
 void buffer_file(Server &s, const CommandHeader &h, Reader r) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The clGet…Info queries that the client cannot answer by itself.
+#include "libckpt-ocl/proxy/device/host_addresses.h"
 #include "libckpt-ocl/proxy/serve/images.h"
 
 namespace ckpt::ocl {
@@ -22,8 +23,18 @@ cl_int platform_info(cl_device_id d, u32 param, Bytes &value) {
       value, [&](size_t n, void *v, size_t *s) { return ::clGetPlatformInfo(p, param, n, v, s); });
 }
 
+Bytes svm_answer(cl_device_svm_capabilities capabilities) {
+  ByteView b = view(&capabilities, sizeof capabilities);
+  return {b.begin(), b.end()};
+}
+
 cl_int device_info(Server &s, cl_device_id d, u32 param, Bytes &value) {
   if (!d) return CL_INVALID_DEVICE;
+  if (param == CL_DEVICE_SVM_CAPABILITIES) {
+    value = svm_answer(svm_capabilities(d));
+    if (s.portable) s.portable->restrict_info(param, value);
+    return CL_SUCCESS;
+  }
   cl_int r = fetch(value, [&](size_t n, void *v, size_t *size) {
     return ::clGetDeviceInfo(d, param, n, v, size);
   });

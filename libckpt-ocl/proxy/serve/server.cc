@@ -25,12 +25,16 @@ Server::Server(Channel c, UniqueFd control, ServeOptions options)
 Result<> Server::run(UniqueFd client) {
   CKPT_CHECK(output.capture());
   CKPT_CHECK(greet(std::move(client)));
-  CKPT_TRY(std::thread watcher, start_thread([this] { channel.end_with_client(); }));
+  CKPT_TRY(std::thread watcher, start_thread([this] {
+             channel.wait_for_end_of_client();
+             owed.wait();
+             _exit(0);
+           }));
   watcher.detach();
-  for (;;) {
-    serve();
-    if (!parked_ || !wait_for_return()) return {};
-  }
+  do serve();
+  while (parked_ && wait_for_return());
+  owed.wait();
+  return {};
 }
 
 Result<> Server::greet(UniqueFd client) {
@@ -90,7 +94,13 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::ReadContents:
     case Op::WriteContents: return move_contents(*this, h, r);
     case Op::ShareMemory: return share_memory(*this, h, r, c.fd);
+    case Op::ShareBlock: return share_block(*this, h, r, c.fd);
+    case Op::ShareInBlock: return share_in_block(*this, h, r);
     case Op::BufferFile: return buffer_file(*this, h, r);
+    case Op::OwedFile:
+    case Op::Owed:
+    case Op::OwedBegin:
+    case Op::Settle: return owed_contents(*this, h, r, c.fd);
     case Op::Staging: return map_tool_staging(h, r);
     case Op::StagingEnd: tool_staging_.reset(); return reply(h, CL_SUCCESS);
     case Op::Park: parked_ = true; return reply(h, CL_SUCCESS);

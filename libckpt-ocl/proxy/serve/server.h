@@ -14,6 +14,8 @@
 #include "libckpt-ocl/proxy/serve/buffer_files.h"
 #include "libckpt-ocl/proxy/serve/header_folder.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
+#include "libckpt-ocl/proxy/serve/owed_contents.h"
+#include "libckpt-ocl/proxy/serve/pointer_arguments.h"
 #include "libckpt-ocl/proxy/serve/queues.h"
 #include "ring/channel.h"
 
@@ -38,6 +40,8 @@ class Server {
   Output output{channel};
   Queues queues{channel, output, objects};
   BufferFiles buffer_files;
+  OwedContents owed;
+  PointerArguments pointer_arguments;
   std::optional<Portable> portable;  // with --portable
 
   // The files for the next build of a program, after Op::Headers.
@@ -105,7 +109,10 @@ void transfer_image(Server &s, const CommandHeader &h, Reader r);
 void sub_devices(Server &s, const CommandHeader &h, Reader r);
 void kernel_sub_group(Server &s, const CommandHeader &h, Reader r);
 void share_memory(Server &s, const CommandHeader &h, Reader r, int file);
+void share_block(Server &s, const CommandHeader &h, Reader r, int file);
+void share_in_block(Server &s, const CommandHeader &h, Reader r);
 void buffer_file(Server &s, const CommandHeader &h, Reader r);
+void owed_contents(Server &s, const CommandHeader &h, Reader r, int fd);
 void move_contents(Server &s, const CommandHeader &h, Reader r);
 cl_int program_info(Server &s, u64 program, u64 device, u32 param, Bytes &value);
 cl_int info_value(Server &s, InfoOf of, u64 number, u64 second, u32 param, Bytes &value);

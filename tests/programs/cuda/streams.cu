@@ -52,6 +52,10 @@ void asynchronous() {
   CUDA(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
   cudaEvent_t done;
   CUDA(cudaEventCreate(&done));
+  // A kernel may be loaded at its first launch, which waits for those that run (CUDA C++ Programming
+  // Guide, "Lazy Loading").
+  fill<<<1, 1, 0, b>>>(order, 0, 1);
+  CUDA(cudaStreamSynchronize(b));
   wait_for<<<1, 1, 0, a>>>(flag);
   CUDA(cudaEventRecord(done, a));
   CHECK(cudaEventQuery(done) == cudaErrorNotReady);

@@ -17,12 +17,15 @@
 // CKPT_TEST_1_2 in the environment has the opposite effect: no driver knows a query of OpenCL 2.x
 // or 3.0. (oclgrind 21.10 is a 1.2 driver that answers them.)
 // CKPT_TEST_ACCELERATOR: every device has that type, so that it counts as one with memory of its
-// own. CKPT_TEST_NO_COMPILER: every build fails, with a build log.
+// own. CKPT_TEST_FAILS=FILE: likewise where the file exists, until the first large write to a
+// buffer, which fails and removes the file. CKPT_TEST_NO_COMPILER: every build fails, with a build
+// log.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +49,11 @@ F next(const char *name) {
 }
 
 bool in_proxy() { return std::strcmp(program_invocation_short_name, "ckpt-ocl-proxy") == 0; }
+
+bool fails() {
+  const char *file = std::getenv("CKPT_TEST_FAILS");
+  return in_proxy() && file && ::access(file, F_OK) == 0;
+}
 
 cl_int answer(const void *what, size_t bytes, size_t room, void *value, size_t *needed) {
   if (needed) *needed = bytes;
@@ -161,7 +169,8 @@ extern "C" {
       param < 0x4000)
     return CL_INVALID_VALUE;
   constexpr cl_device_type kAccelerator = CL_DEVICE_TYPE_ACCELERATOR;
-  if (in_proxy() && std::getenv("CKPT_TEST_ACCELERATOR") && param == CL_DEVICE_TYPE)
+  bool own_memory = in_proxy() && (std::getenv("CKPT_TEST_ACCELERATOR") || fails());
+  if (own_memory && param == CL_DEVICE_TYPE)
     return answer(&kAccelerator, sizeof kAccelerator, room, value, needed);
   if (const char *uuid = uuid_of(device)) {
     if (param == CL_DEVICE_UUID_KHR) return answer_uuid(uuid, room, value, needed);
@@ -254,6 +263,16 @@ extern "C" {
   for (auto [id, value] : constants()[program])
     all += " -D SPEC_" + std::to_string(id) + "=" + std::to_string(value);
   return real(program, n, devices, all.c_str(), notify, user);
+}
+
+[[gnu::visibility("default")]] cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer,
+                                                           cl_bool blocking, size_t offset,
+                                                           size_t size, const void *data, cl_uint n,
+                                                           const cl_event *list, cl_event *event) {
+  if (size >= 64 << 10 && fails() && ::unlink(std::getenv("CKPT_TEST_FAILS")) == 0)
+    return CL_OUT_OF_RESOURCES;
+  auto real = next<decltype(&clEnqueueWriteBuffer)>("clEnqueueWriteBuffer");
+  return real(queue, buffer, blocking, offset, size, data, n, list, event);
 }
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)

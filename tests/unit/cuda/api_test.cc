@@ -185,8 +185,8 @@ TEST_CASE("an error has a name and a description, and an unknown one has none") 
   CHECK(std::string(text) == "CUDA_ERROR_OUT_OF_MEMORY");
   CHECK(describe_error(CUDA_ERROR_OUT_OF_MEMORY, &text, &Name::text) == CUDA_SUCCESS);
   CHECK(std::string(text) == "out of memory");
-  CHECK(describe_error(static_cast<CUresult>(12345), &text, &Name::name) ==
-        CUDA_ERROR_INVALID_VALUE);
+  constexpr auto kUnknown = static_cast<CUresult>(998);  // a larger one has undefined behaviour
+  CHECK(describe_error(kUnknown, &text, &Name::name) == CUDA_ERROR_INVALID_VALUE);
   CHECK(text == nullptr);
   CHECK(describe_error(CUDA_SUCCESS, nullptr, &Name::name) == CUDA_ERROR_INVALID_VALUE);
 }

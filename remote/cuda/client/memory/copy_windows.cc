@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/cuda/client/memory/copy_windows.h"
 
+#include "common/base/units.h"
 #include "remote/cuda/client/memory/memory.h"
 
 namespace ckpt::remote::cuda {
@@ -18,8 +19,8 @@ Result<u64> CopyWindows::context_on(CUdevice device) {
 Result<u64> CopyWindows::map(const VirtualMemory::Live &m) {
   u64 base = 0;
   if (CUresult e = memory().reserve(m.bytes, 0, 0, base); e != CUDA_SUCCESS)
-    return fail("no addresses are left to copy {} MiB of memory that is mapped nowhere",
-                m.bytes >> 20);
+    return fail("no addresses are left to copy {} of memory that is mapped nowhere",
+                mebibytes_needed(m.bytes));
   Site site = site_of_device(m.device);
   CUresult e = ask(Op::MapMemory, site, Writer().put(base).put(m.bytes).put(m.number));
   if (e != CUDA_SUCCESS) {

@@ -6,6 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/base/rounded_up.h"
+#include "common/base/units.h"
 #include "remote/cuda/client/link/native.h"
 #include "remote/cuda/client/memory/own_addresses.h"
 
@@ -351,7 +352,8 @@ Result<> Memory::make_again() {
     Site site{Site::By::Device, 0, b.device};
     if (CUresult e = link().ask(number(Op::Map), site, {w.bytes()}); e != CUDA_SUCCESS)
       return device_failure(
-          fmt::format("the device has no {} MiB for the program's memory", b.bytes >> 20), e);
+          fmt::format("the device has no {} for the program's memory", mebibytes_needed(b.bytes)),
+          e);
   }
   return {};
 }

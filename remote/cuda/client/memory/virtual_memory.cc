@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/base/units.h"
 #include "remote/cuda/client/memory/memory.h"
 
 namespace ckpt::remote::cuda {
@@ -220,7 +221,8 @@ Result<> VirtualMemory::make_again() {
   for (const auto &[number, p] : physical_)
     if (CUresult e = make_there(number, p.bytes, p.prop.location.id); e != CUDA_SUCCESS)
       return device_failure(
-          fmt::format("the device has no {} MiB for the program's memory", p.bytes >> 20), e);
+          fmt::format("the device has no {} for the program's memory", mebibytes_needed(p.bytes)),
+          e);
   for (const auto &[base, m] : mappings_) {
     CUdevice device = physical_.at(m.number).prop.location.id;
     CUresult e = map_there(base, m.bytes, m.number, device);
