@@ -196,7 +196,6 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
 
   CommandLine rm = line.command("rm", "remove images, but none that another image needs");
   rm.repeated("IMAGE", o.images, "the folders of the images").required();
-  rm.followed_by("…");
   CommandLine keep = add_keep(line, o);
   for (CommandLine *c : {&rm, &keep})
     c->flag("-n,--dry-run", o.dry_run, "only say what would be removed");
