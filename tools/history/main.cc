@@ -17,6 +17,7 @@
 #include "tools/command_line.h"
 #include "tools/history/fit.h"
 #include "tools/history/history.h"
+#include "tools/history/trace.h"
 #include "tools/json_text.h"
 #include "tools/session/programs.h"
 #include "tools/table.h"
@@ -31,6 +32,7 @@ constexpr int kFailed = 1;
 struct Options {
   std::string user, job, file;
   bool json = false, fit = false;
+  std::string trace;  // the file for it
   std::optional<unsigned> last;
 };
 
@@ -234,7 +236,9 @@ Result<int> run(const Options &o) {
     return others || (!o.job.empty() && text_field(e, "job") != o.job);
   });
   if (o.last && events.size() > *o.last) events.erase(events.begin(), events.end() - *o.last);
-  if (o.fit && o.json)
+  if (!o.trace.empty())
+    CKPT_CHECK(write_trace(o.trace, events));
+  else if (o.fit && o.json)
     print_fit_json(events);
   else if (o.fit)
     print_fit(events);
@@ -260,8 +264,12 @@ int main(int argc, char **argv) {
   line.option("--last=N", o.last, "only the N newest lines").range(1, 1000000);
   line.option("--user=NAME", o.user, "only programs of this user");
   line.option("--file=FILE", o.file, "read the history from this file").default_is("this user's");
-  line.flag("--fit", o.fit,
-            "fit the cost of checkpoints and restores to their sizes, and print it");
-  line.flag("--json", o.json, "print JSON");
+  Option fit = line.flag("--fit", o.fit,
+                         "fit the cost of checkpoints and restores to their sizes, and print it");
+  Option trace = line.option("--chrome-trace=FILE", o.trace,
+                             "write the steps of dumps and restores to this file, for "
+                             "ui.perfetto.dev; -: to standard output");
+  Option json = line.flag("--json", o.json, "print JSON");
+  for (Option *other : {&fit, &json}) trace.excludes(*other);
   return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
 }
