@@ -77,7 +77,7 @@ def test_a_trace_of_the_steps(ckpt, history):
     criu, said = (next(x for x in all_ if x["name"] == "criu") for all_ in (steps, report["phases"]))
     assert criu["ts"] - whole["ts"] == pytest.approx(said["start"] * 1e6, abs=1) and criu["dur"] == pytest.approx(said["seconds"] * 1e6)
     assert failed["args"]["result"] == "failed" and failed["dur"] == 0
-    for more in (["--json"], ["--fit"]):
+    for more in (["--json"], ["--fit"], ["--prometheus", "-"]):
         assert subprocess.run([*words, "-", *more], env=ckpt.env, capture_output=True).returncode == 125
 
 
@@ -150,5 +150,5 @@ def test_root_reads_where_another_user_s_history_is(ckpt, history):
         return subprocess.run([ckpt.tool("ckpt-history"), "--user", user], env=ckpt.env, capture_output=True, text=True).stdout
 
     home = pwd.getpwnam("daemon").pw_dir
-    assert f"in {history}; this user's own dumps are in --file={home}/.local/state/ckpt/history.jsonl\n" in said("daemon")
+    assert f"in {history}; this user's own dumps are in --file={home}/.local/state/ckpt/history.jsonl, and --all-users reads those of all users\n" in said("daemon")
     assert said("root").endswith(f"in {history}\n")
