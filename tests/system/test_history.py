@@ -73,6 +73,7 @@ def test_a_trace_of_the_steps(ckpt, history):
     assert head == {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": "root"}}
     assert whole["name"] == "dump counter" and whole["args"]["image"] == str(ckpt.folder / "a.img")
     assert whole["dur"] == pytest.approx(report["seconds"] * 1e6) and whole["ts"] > 1.7e15
+    assert whole["ts"] + whole["dur"] == pytest.approx(events(ckpt)[0]["time"] * 1e6, abs=1)  # when it ended
     assert {s["name"] for s in steps} == {p["name"] for p in report["phases"]}
     criu, said = (next(x for x in all_ if x["name"] == "criu") for all_ in (steps, report["phases"]))
     assert criu["ts"] - whole["ts"] == pytest.approx(said["start"] * 1e6, abs=1) and criu["dur"] == pytest.approx(said["seconds"] * 1e6)
