@@ -180,7 +180,7 @@ _ckpt_dump() {
     --suspend) [[ $COMP_LINE == *--suspend=* ]] && _ckpt_words 'full memory' || _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --template --tcp-close --keep --key-file --shared-key --memory --prepare --copy-ahead --stop-the-world --timeout --check --suspend --to --all --user --user-time --job --json --quiet --verbose --version --help'
+        _ckpt_words '--output --leave-running --stop-the-world --overwrite --parent --template --tcp-close --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --check --suspend --to --all --user --user-time --job --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi

@@ -2,7 +2,8 @@
 //
 // The addresses of shared virtual memory. Application and proxy map it at the same ones, also the
 // proxy that a restore starts, so they lie where the system places nothing by itself: below the
-// shared libraries (from 0x7fff… downwards) and programs (0x55…), above the windows of CUDA.
+// shared libraries (from 0x7fff… downwards) and programs (0x55…), above the windows of the software
+// CUDA device, which begin at 0x2000'0000'0000.
 #pragma once
 
 #include "common/base/bytes.h"
@@ -10,7 +11,7 @@
 
 namespace ckpt::ocl {
 
-inline constexpr u64 kSvmBegin = 0x2000'0000'0000, kSvmEnd = 0x4000'0000'0000;
+inline constexpr u64 kSvmBegin = 0x3000'0000'0000, kSvmEnd = 0x4000'0000'0000;
 
 // Whether shared virtual memory may be there: whole pages, within these addresses.
 constexpr bool is_for_svm(u64 address, u64 bytes) {

@@ -142,9 +142,9 @@ enum class Op : u16 {
   // {u64 mem}: sync; the buffer file of the buffer follows on the socket (kBufferFile)
   BufferFile = 31,
   // {u64 mem, u64 address, u64 size}, on the socket with a buffer file: sync. As ShareMemory, with
-  // the contents at `address` in the proxy, too (client/svm/block.h). CL_INVALID_OPERATION: a device
-  // does not work at the program's addresses; CL_MEM_OBJECT_ALLOCATION_FAILURE: the proxy uses them
-  // for something else
+  // the contents at `address` in the proxy, too (client/svm/block.h). CL_INVALID_OPERATION: a
+  // device does not work at the program's addresses; CL_MEM_OBJECT_ALLOCATION_FAILURE: the proxy
+  // uses them for something else
   ShareBlock = 32,
   // {u64 mem, u64 block, u64 offset, u64 size}: sync. The contents of the new buffer are from now
   // on a part of a block that was shared by ShareBlock

@@ -3,7 +3,9 @@
 the moment of the pause, whatever the program writes meanwhile."""
 import os
 import pathlib
+import random
 import signal
+import time
 
 import pytest
 
@@ -102,10 +104,11 @@ def test_the_program_waits_with_stop_the_world(ocl):
 
 def test_a_program_that_ends_meanwhile_leaves_a_whole_image(ocl):
     job = started(ocl)
+    dump = held_dump(ocl, job)
     ocl.go()
-    report = ocl.ckpt.dump(job.pid, "one", "--leave-running")
-    assert report["pause_seconds"] < report["durable_seconds"]
     finished(job)
+    os.kill(dump.pid, signal.SIGCONT)
+    assert dump.wait() == 0, dump.error_text
     finished(ocl.restore("one", "pocl"))
 
 
@@ -127,3 +130,29 @@ def test_a_proxy_that_is_killed_meanwhile_leaves_no_image(ocl):
     assert dump.wait() == 1 and not (ocl.ckpt.folder / "one").exists()
     assert "has ended before it had copied all of it" in dump.error_text
     assert job.wait() != 0
+
+
+def history_in_images(ocl, dumps):
+    """Random commands, subjects of dumps at random moments: every image ends as the program does."""
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    ocl.ckpt.env["CKPT_TEST_OWED"] = "20"
+    job = ocl.start("history", str(seed))
+    job.wait_text("STEPPING")
+    for n in range(dumps):
+        time.sleep(random.uniform(0, 0.2))
+        ocl.ckpt.dump(job.pid, f"image-{n}", "--leave-running")
+    ocl.go()
+    finished(job)
+    for n in range(dumps):
+        finished(ocl.restore(f"image-{n}", "pocl"))
+
+
+def test_a_random_history_has_whole_images(ocl):
+    history_in_images(ocl, 5)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("run", range(20))
+def test_random_histories_have_whole_images_at_length(ocl, run):
+    history_in_images(ocl, 25)

@@ -70,7 +70,7 @@ def test_launches_with_a_global_offset_run_in_slices(ocl, device, size):  # noqa
 
 SOURCES = pathlib.Path(__file__).parents[1] / "programs" / "opencl"
 # What a program needs to run to its end by itself; none if it is not listed.
-ARGUMENTS = {"image_requirements": ["limit"], "long_kernel": ["1000"], "shared": ["1", "20", "direct"],
+ARGUMENTS = {"image_requirements": ["limit"], "long_kernel": ["1000"], "shared": ["1", "20", "direct"], "svm": ["1", "20"],
              "tenant": ["few", "1", "s1", "h1"], "tenants": ["2", "3", "4", "1"]}
 # Programs that no test below runs, and why.
 LEFT_OUT = {name: why for why, names in {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/criu/recorded_identities.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "common/base/printable.h"
@@ -47,7 +48,11 @@ void RecordedIdentities::add(std::string_view name, ByteView file) {
 }
 
 Ownership RecordedIdentities::ownership() const {
-  return unreadable_.empty() ? ownership_of(threads_) : Ownership{std::nullopt, unreadable_};
+  if (!unreadable_.empty()) return {std::nullopt, unreadable_};
+  // CRIU's files come in any order, and the other threads are compared with the first.
+  std::vector<ThreadIdentity> sorted = threads_;
+  std::ranges::sort(sorted, {}, &ThreadIdentity::thread);
+  return ownership_of(sorted);
 }
 
 RecordedIdentities RecordedIdentities::of(const storage::ImageReader &image) {

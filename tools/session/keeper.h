@@ -116,6 +116,8 @@ class Keeper {
 
   pid_t program() const { return program_; }
   bool program_has_ended() const { return ended_; }
+  // Whether one of its processes lives, as far as the kernel knows by now.
+  bool program_lives() const;
   // A restore is under way that can be cancelled.
   bool restoring() const { return program_ == 0 && !ended_ && cancel_; }
   void cancel(int signal) { cancel_(signal); }
@@ -167,7 +169,6 @@ class Keeper {
   bool finished();
   std::vector<Process> processes_of_program() const;
   bool dump_has_orphans() const;
-  bool program_lives() const;
   std::vector<pid_t> children_of_program(const ProcessTable &table) const;
   void turn();
   void turn_listener();

@@ -95,8 +95,9 @@ void OnSignal::checkpoint() {
     // The other checkpoint was requested by another program of the job, or leaves the programs
     // running.
     if (code == kJobIsBusy) return retry_soon();
-    log::warn("signal {}: no image was written, and the program keeps running: {}",
-              ::sigabbrev_np(signal_), dump_error(report).what);
+    if (keeper_.program_lives())
+      log::warn("signal {}: no image was written, and the program keeps running: {}",
+                ::sigabbrev_np(signal_), dump_error(report).what);
     signal_ = 0;
   });
   if (started) return;
