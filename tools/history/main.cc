@@ -17,6 +17,7 @@
 #include "common/base/printable.h"
 #include "common/base/units.h"
 #include "tools/command_line.h"
+#include "tools/error_json.h"
 #include "tools/history/fit.h"
 #include "tools/history/history.h"
 #include "tools/history/prometheus.h"
@@ -335,5 +336,5 @@ int main(int argc, char **argv) {
   for (Option *other : {&job, &last, &user, &fit, &json, &trace}) metrics.excludes(*other);
   for (Option *other : {&fit, &json}) trace.excludes(*other);
   all.excludes(file);
-  return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
+  return run_tool_with_json(line, argc, argv, kFailed, o.json, [&] { return run(o); });
 }

@@ -55,11 +55,8 @@ Result<int> run_show(const Options &o) {
 }
 
 Result<int> run_verify(const Options &o) {
-  auto image = storage::ImageReader::open(o.image, o.reading());
-  if (!image && o.json)
-    print_json({{"IMAGE", o.image}, {"ok", false}, {"damages", {image.error().what}}});
-  if (!image) return Failure(std::move(image).error());
-  return verify(**image, o.quiet, o.json);
+  CKPT_TRY(auto image, storage::ImageReader::open(o.image, o.reading()));
+  return verify(*image, o.quiet, o.json);
 }
 
 Result<int> run_diff(const Options &o) {
@@ -131,7 +128,7 @@ struct Command {
   CommandLine line;
   std::function<Result<int>(const Options &)> run;
   int failed = kFailed;
-  bool reports_errors = false;  // with --json, as an object (tools/error_json.h)
+  bool names_damages = false;  // in its JSON
 };
 
 CommandLine add_keep(CommandLine &line, Options &o) {
@@ -222,13 +219,13 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   std::vector<Command> all;
   all.push_back({std::move(show), run_show});
   all.push_back({std::move(list), run_list});
-  all.push_back({std::move(verify), run_verify});
+  all.push_back({std::move(verify), run_verify, kFailed, true});
   all.push_back({std::move(diff), run_diff, kDiffFailed});
   all.push_back({std::move(flatten), run_flatten});
   all.push_back({std::move(receive), run_receive});
   all.push_back({std::move(prune), run_prune});
-  all.push_back({std::move(rm), run_rm, kFailed, true});
-  all.push_back({std::move(keep), run_keep, kFailed, true});
+  all.push_back({std::move(rm), run_rm});
+  all.push_back({std::move(keep), run_keep});
   all.push_back({std::move(clean), run_clean});
   return all;
 }
@@ -238,6 +235,12 @@ Result<int> execute(const Command &c, Options &o) {
   return c.run(o);
 }
 
+nlohmann::json failure_json(const Command &c, const Options &o, const Error &e) {
+  nlohmann::json j = error_report(e, c.failed);
+  if (c.names_damages) j.update({{"image", o.image}, {"ok", false}, {"damages", {e.what}}});
+  return j;
+}
+
 int run(const std::vector<Command> &commands, Options &o) {
   for (const Command &c : commands) {
     if (!c.line.given()) continue;
@@ -245,7 +248,7 @@ int run(const std::vector<Command> &commands, Options &o) {
     if (code) return *code;
     // A message may quote names from the image, which is untrusted.
     const Error &e = code.error();
-    if (o.json && c.reports_errors) print_json(error_report(e, c.failed));
+    if (o.json) print_json(failure_json(c, o, e));
     return fail_with_code(c.failed, {printable_lines(e.what), printable(e.hint)});
   }
   return kWrongUsage;

@@ -12,6 +12,7 @@
 #include "common/base/printable.h"
 #include "common/managed/messages.h"
 #include "tools/command_line.h"
+#include "tools/error_json.h"
 #include "tools/json_text.h"
 #include "tools/manager_status.h"
 #include "tools/top/screen.h"
@@ -133,5 +134,5 @@ int main(int argc, char **argv) {
   line.option("--sort", o.sort, "the order of the programs").one_of(kSortings);
   line.flag("--once", o.once, "print the state once");
   line.flag("--json", o.as_json, "print the state once, as JSON");
-  return run_tool(line, argc, argv, 1, [&] { return run(o); });
+  return run_tool_with_json(line, argc, argv, 1, o.as_json, [&] { return run(o); });
 }
