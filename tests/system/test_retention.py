@@ -200,6 +200,40 @@ def test_rules_apply_to_each_program(ckpt):
     assert names(folder) == ["a0", "a1", "a2", "b0", "b3"]
 
 
+def test_room_is_made_by_the_oldest(ckpt):
+    folder = ckpt.folder / "images"
+    folder.mkdir()
+    for days in range(4):
+        aged(folder, f"a{days}", days)
+    aged(folder, "b9", 9, pid=200)
+    each = max(i["disk_bytes"] for i in json.loads(image_tool(folder, "list", "--json", ".").stdout))
+
+    def kept(*words):
+        report = json.loads(image_tool(folder, "keep", "-n", "--json", *words, ".").stdout)
+        return {pathlib.Path(k["image"]).name: k["reasons"] for k in report["kept"]}
+
+    assert set(kept("--max-size", 5 * each)) == {"a0", "a1", "a2", "a3", "b9"}
+    # b9 is the oldest, and the newest of its program.
+    assert kept("--max-size", 3 * each) == dict.fromkeys(["a0", "a1", "b9"], ["max-size"])
+    assert kept("--max-size", 3 * each, "--by", "folder").keys() == {"a0", "a1", "a2"}
+    assert kept("--last", "2", "--max-size", 3 * each).keys() == {"a0", "a1", "b9"}
+    assert kept("--last", "2", "--max-size", 2 * each).keys() == {"a0", "b9"}
+    r = image_tool(folder, "keep", "--max-size", each // 2, "--json", ".")
+    report = json.loads(r.stdout)
+    assert r.returncode == 1 and names(folder) == ["a0", "b9"] and len(report["removed"]) == 3
+    assert "more than --max-size, because each is the newest" in report["failures"][0] and report["failures"][0] in r.stderr
+    for wrong in ("0", "-1", "much"):
+        assert image_tool(folder, "keep", "--max-size", wrong, ".").returncode == 125
+
+
+def test_room_is_not_made_by_what_an_increment_needs(chain):
+    ckpt, job, folder = chain
+    needed = parents(folder, "three")
+    r = image_tool(folder, "keep", "--max-size", "1", "--json", ".")
+    assert r.returncode == 1 and names(folder) == sorted(needed | {"three"})
+    counts_on(ckpt.restore("images/three"), 3)
+
+
 def test_a_tree(ckpt):
     top = ckpt.folder / "tree"
     for user in ("ada", "bob/deep"):

@@ -33,12 +33,12 @@ struct RemovalOptions {
 Result<> remove_images(const std::vector<std::string> &paths, const RemovalOptions &options);
 
 struct KeepOptions {
-  Retention rules;
-  CountedBy by = CountedBy::Program;
+  KeepRules rules;
   bool recursive = false;
   RemovalOptions removal;
 };
-// Removes the images of a folder that no rule keeps. Returns 1 if a folder of a tree was left.
+// Removes the images of a folder that no rule keeps. Returns 1 if a folder of a tree was left, or
+// if what stays takes too much.
 Result<int> keep(const std::string &folder, const KeepOptions &options);
 
 struct ListOptions {

@@ -124,6 +124,14 @@ Reasons ImageFolder::needed_by_others(const Names &gone) const {
   return reasons;
 }
 
+bool ImageFolder::is_needed(const std::string &name, const Names &gone) const {
+  const SavedImage *image = find(name);
+  return image && std::ranges::any_of(images_, [&](const SavedImage &other) {
+           return &other != image && !gone.contains(name_of(other)) &&
+                  (needs(other, *image) || may_need(other, *image));
+         });
+}
+
 ImageFolder::Names ImageFolder::with_parents(Names kept) const {
   for (size_t before = 0; before != kept.size();) {
     before = kept.size();

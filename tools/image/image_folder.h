@@ -29,6 +29,8 @@ class ImageFolder {
   // The images that need one of `gone` and are not among them, as reasons. One that cannot be read
   // may need any.
   Reasons needed_by_others(const Names &gone) const;
+  // Whether an image that is not among `gone` needs this one, or cannot be read and may need it.
+  bool is_needed(const std::string &name, const Names &gone) const;
   // `kept` with all images that these need, directly or through others.
   Names with_parents(Names kept) const;
 

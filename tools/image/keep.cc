@@ -33,7 +33,14 @@ Images take_group(Images &all, CountedBy by) {
   return group;
 }
 
+// Where the only rule is about room, it decides on all of them.
+void keep_all(const Images &group, KeepPlan &plan) {
+  for (const SavedImage *image : group) plan.kept[name_of(*image)] = {"max-size"};
+}
+
 void apply(const Retention &rules, const Images &group, KeepPlan &plan) {
+  plan.newest.insert(name_of(*group.front()));
+  if (!rules.has_rules()) return keep_all(group, plan);
   std::vector<time_t> times;
   for (const SavedImage *image : group) times.push_back(image->created_time);
   std::vector<std::vector<std::string>> why = rules_that_keep(times, rules);
@@ -59,6 +66,36 @@ void keep_needed(const ImageFolder &folder, KeepPlan &plan) {
     keep(plan, name, "needed by an increment");
 }
 
+// The oldest image that can go without harm to the others.
+const SavedImage *next_to_go(const ImageFolder &folder, const KeepPlan &plan) {
+  const SavedImage *oldest = nullptr;
+  for (const SavedImage &image : folder.images()) {
+    const std::string name = name_of(image);
+    if (!plan.kept.contains(name) || plan.newest.contains(name)) continue;
+    if (oldest && !is_newer(oldest, &image)) continue;
+    if (!folder.is_needed(name, plan.gone) && !folder.is_in_use(name)) oldest = &image;
+  }
+  return oldest;
+}
+
+u64 kept_bytes(const ImageFolder &folder, const KeepPlan &plan) {
+  ImageFolder::Names names;
+  for (const auto &[name, reasons] : plan.kept) names.insert(name);
+  return folder.bytes_of(names);
+}
+
+void make_room(const ImageFolder &folder, u64 most_bytes, KeepPlan &plan) {
+  for (u64 bytes; (bytes = kept_bytes(folder, plan)) > most_bytes;) {
+    const SavedImage *image = next_to_go(folder, plan);
+    if (!image) {
+      plan.bytes_over = bytes - most_bytes;
+      return;
+    }
+    plan.kept.erase(name_of(*image));
+    plan.gone.insert(name_of(*image));
+  }
+}
+
 Failure refuse_damaged(const SavedImage &image) {
   return fail_with_hint(
       fmt::format("nothing was removed, because an image cannot be read, and may need others: {}",
@@ -68,7 +105,7 @@ Failure refuse_damaged(const SavedImage &image) {
 
 }  // namespace
 
-Result<KeepPlan> plan_keep(const ImageFolder &folder, const Retention &rules, CountedBy by) {
+Result<KeepPlan> plan_keep(const ImageFolder &folder, const KeepRules &rules) {
   KeepPlan plan;
   Images candidates;
   for (const SavedImage &image : folder.images()) {
@@ -79,8 +116,9 @@ Result<KeepPlan> plan_keep(const ImageFolder &folder, const Retention &rules, Co
     else
       plan.left[name_of(image)] = why;
   }
-  while (!candidates.empty()) apply(rules, take_group(candidates, by), plan);
+  while (!candidates.empty()) apply(rules.times, take_group(candidates, rules.by), plan);
   keep_needed(folder, plan);
+  if (rules.most_bytes) make_room(folder, *rules.most_bytes, plan);
   return plan;
 }
 

@@ -38,15 +38,25 @@ void note(Done &done, const ImageFolder &folder, const KeepPlan &plan, bool dry_
   done.bytes += folder.bytes_of(plan.gone);
 }
 
+void note_excess(Done &done, const std::string &path, u64 bytes) {
+  std::string what = fmt::format(
+      "{}: the images that stay take {} more than --max-size, because each is the newest of its "
+      "program, needed by an increment or in use",
+      path, human_bytes(bytes));
+  log::warn("{}", what);
+  done.failures.push_back(what);
+}
+
 Result<> keep_in(const std::string &path, const KeepOptions &o, Done &done) {
   if (is_of_job(path))
     return fail_with_hint(
         fmt::format("{} is a checkpoint of a job, in which all images belong together", path),
         "remove the older checkpoints of a job with ckpt-dump --job FOLDER --keep N");
   CKPT_TRY(ImageFolder folder, ImageFolder::read(path, o.removal.key));
-  CKPT_TRY(KeepPlan plan, plan_keep(folder, o.rules, o.by));
+  CKPT_TRY(KeepPlan plan, plan_keep(folder, o.rules));
   if (!o.removal.dry_run) CKPT_CHECK(folder.remove(plan.gone));
   note(done, folder, plan, o.removal.dry_run);
+  if (plan.bytes_over > 0) note_excess(done, path, plan.bytes_over);
   return {};
 }
 
@@ -77,10 +87,10 @@ void report(const Done &done, const KeepOptions &o) {
 }  // namespace
 
 Result<int> keep(const std::string &folder, const KeepOptions &o) {
-  if (!o.rules.has_rules())
+  if (!o.rules.any())
     return fail_with_hint("no rule says which images to keep",
-                          "give at least one of --last, --hourly, --daily, --weekly, --monthly and "
-                          "--within");
+                          "give at least one of --last, --hourly, --daily, --weekly, --monthly, "
+                          "--within and --max-size");
   Done done;
   CKPT_CHECK(o.recursive ? keep_in_tree(folder, o, done) : keep_in(folder, o, done));
   report(done, o);

@@ -32,6 +32,7 @@ struct Options {
   std::vector<std::string> images;  // of rm
   bool dry_run = false, recursive = false;
   Retention rules;
+  u64 max_size = 0;  // 0: not given
   std::string within, by = "program";
   std::optional<storage::Key> key;
 
@@ -101,12 +102,13 @@ Result<int> run_rm(const Options &o) {
 }
 
 Result<int> run_keep(const Options &o) {
-  KeepOptions keeping{.rules = o.rules,
-                      .by = o.by == "folder" ? CountedBy::Folder : CountedBy::Program,
-                      .recursive = o.recursive,
-                      .removal = o.removal()};
+  KeepOptions keeping{
+      .rules = {.times = o.rules, .by = o.by == "folder" ? CountedBy::Folder : CountedBy::Program},
+      .recursive = o.recursive,
+      .removal = o.removal()};
+  if (o.max_size > 0) keeping.rules.most_bytes = o.max_size;
   if (!o.within.empty()) {
-    CKPT_TRY(keeping.rules.within, parse_duration(o.within));
+    CKPT_TRY(keeping.rules.times.within, parse_duration(o.within));
   }
   return keep(o.image, keeping);
 }
@@ -153,6 +155,11 @@ CommandLine add_keep(CommandLine &line, Options &o) {
         Result<Seconds> duration = parse_duration(text);
         return duration ? "" : duration.error().text();
       });
+  keep.size_option("--max-size=SIZE", o.max_size,
+                   "what the kept images of a folder may take on the disk: beyond it, the oldest "
+                   "that no other one needs go, but never the newest")
+      .range(1.0, 1e18)
+      .default_is("");
   keep.option("--by=WHAT", o.by, "count the images of each program, or all in a folder together")
       .one_of({"program", "folder"});
   keep.flag("-r,--recursive", o.recursive, "do the same in each folder below it");
