@@ -41,8 +41,8 @@ TEST_CASE("the socket's address is that of the text") {
 }
 
 TEST_CASE("anything else is no address for metrics") {
-  for (const char *wrong :
-       {"", ":", ":9400", "0", "65536", "-1", "9400x", "10.0.0.5", "10.0.0.5:", "10.0.0.5:0",
-        "10.0.0:9400", "localhost:9400", "::1:9400", "[::1]", "[::1:9400", "[10.0.0.5]:9400", "[]:1"})
+  for (const char *wrong : {"", ":", ":9400", "0", "65536", "-1", "9400x", "10.0.0.5",
+                            "10.0.0.5:", "10.0.0.5:0", "10.0.0:9400", "localhost:9400", "::1:9400",
+                            "[::1]", "[::1:9400", "[10.0.0.5]:9400", "[]:1"})
     CHECK_MESSAGE(text_of(wrong) == "-", wrong);
 }
