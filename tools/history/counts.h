@@ -53,7 +53,7 @@ struct HistoryCounts {
   Durations dump, pause, restore;
 
   // Only events of this host: home folders may be on a file system that hosts share.
-  void add(const std::string &user, const nlohmann::json &event, const std::string &host,
+  void add(const std::string &name, const nlohmann::json &event, const std::string &host,
            double now);
 
   nlohmann::json saved() const;
