@@ -263,19 +263,24 @@ _ckpt_image() {
   done
   case $prev in
     --extract) return ;;
-    --keep) _ckpt_words '1 2 3 7'; return ;;
+    --keep | --last | --hourly | --daily | --weekly | --monthly) _ckpt_words '1 2 3 7'; return ;;
+    --within) _ckpt_words '12h 1d 7d'; return ;;
+    --max-size) _ckpt_words '10G 100G 1T'; return ;;
+    --by) _ckpt_words 'program folder'; return ;;
     --key-file) _ckpt_files; return ;;
   esac
   case $verb,$cur in
     ,-*) _ckpt_words '--version --help' ;;
-    ,*) _ckpt_words 'list show verify diff flatten receive prune clean' ;;
-    list,-*) _ckpt_words '--json --verify --key-file --shared-key --help' ;;
+    ,*) _ckpt_words 'list show verify diff flatten receive prune rm keep clean' ;;
+    list,-*) _ckpt_words '--json --verify --recursive --key-file --shared-key --help' ;;
     show,-*) _ckpt_words '--json --streams --extract --key-file --shared-key --help' ;;
     verify,-*) _ckpt_words '--json --quiet --key-file --shared-key --help' ;;
     diff,-*) _ckpt_words '--json --key-file --shared-key --help' ;;
     flatten,-*) _ckpt_words '--output --overwrite --key-file --shared-key --help' ;;
     receive,-*) _ckpt_words '--overwrite --key-file --shared-key --help' ;;
     prune,-*) _ckpt_words '--keep --json --key-file --shared-key --help' ;;
+    rm,-*) _ckpt_words '--dry-run --json --key-file --shared-key --help' ;;
+    keep,-*) _ckpt_words '--last --hourly --daily --weekly --monthly --within --max-size --by --recursive --dry-run --json --key-file --shared-key --help' ;;
     clean,-*) _ckpt_words '--json --help' ;;
     *) _ckpt_images ;;
   esac
@@ -323,9 +328,9 @@ _ckpt_history() {
   _ckpt_split
   case $prev in
     --user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
-    --file) _ckpt_files ;;
+    --file | --homes | --prometheus | --chrome-trace) _ckpt_files ;;
     --last) _ckpt_words '10 100' ;;
-    *) _ckpt_words '--job --last --user --file --fit --json --version --help' ;;
+    *) _ckpt_words '--job --last --user --file --fit --all-users --homes --prometheus --chrome-trace --json --version --help' ;;
   esac
 }
 

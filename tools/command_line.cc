@@ -189,7 +189,7 @@ Option CommandLine::repeated(const std::string &names, std::vector<std::string> 
                              const std::string &help) {
   Declared declared(names);
   CLI::Option *option = app_->add_option(declared.names, values, help);
-  option->allow_extra_args(false);
+  option->allow_extra_args(option->get_positional());
   option->type_name(declared.value);
   return Option(option);
 }

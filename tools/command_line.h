@@ -81,7 +81,7 @@ class CommandLine {
   // T: std::string, int, unsigned, u64, double, or std::optional of a number.
   template <class T>
   Option option(const std::string &names, T &value, const std::string &help);
-  // May be given more than once, with one value each time.
+  // May be given more than once, with one value each time. Without dashes: any number of arguments.
   Option repeated(const std::string &names, std::vector<std::string> &values,
                   const std::string &help);
   // With a unit: 512M, 2G.

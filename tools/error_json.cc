@@ -8,6 +8,7 @@
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/new_file.h"
+#include "common/base/print.h"
 #include "tools/json_text.h"
 
 namespace ckpt::tools {
@@ -53,6 +54,15 @@ void write_error_report(const std::string &path, const Error &error, int code,
       out ? write_all(out->get(), view(json_text(error_report(error, code, kind)) + "\n"))
           : Result<>(Failure(out.error()));
   if (!written) log::warn("the report was not written: {}", written.error().text());
+}
+
+int run_tool_with_json(CommandLine &line, int argc, const char *const *argv, int failed,
+                       const bool &as_json, const std::function<Result<int>()> &run) {
+  return run_tool(line, argc, argv, failed, [&] {
+    Result<int> code = run();
+    if (!code && as_json) print_text(json_text(error_report(code.error(), failed), 2) + "\n");
+    return code;
+  });
 }
 
 }  // namespace ckpt::tools

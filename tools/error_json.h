@@ -8,11 +8,13 @@
 //   code     the tool's exit code
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "common/base/result.h"
+#include "tools/command_line.h"
 #include "tools/reasons.h"
 
 namespace ckpt::tools {
@@ -28,5 +30,10 @@ nlohmann::json error_report(const Error &error, int code, const std::string &kin
 // Writes it to a file that a user has named. That this fails is only logged.
 void write_error_report(const std::string &path, const Error &error, int code,
                         const std::string &kind = {});
+
+// As run_tool(), for a tool that has --json (`as_json`, which parsing sets): what fails is reported
+// on standard output, too, in place of the tool's report.
+int run_tool_with_json(CommandLine &line, int argc, const char *const *argv, int failed,
+                       const bool &as_json, const std::function<Result<int>()> &run);
 
 }  // namespace ckpt::tools

@@ -73,9 +73,11 @@ std::string text_of(const CLI::Option &o) {
 std::string usage(const CLI::App &app, const std::string &more) {
   std::string line = "Usage: " + full_name(app) + " [OPTIONS]";
   if (!app.get_subcommands({}).empty()) line += " COMMAND";
-  for (const CLI::Option *o : app.get_options())
-    if (o->get_positional())
-      line += o->get_required() ? " " + o->get_name(true) : " [" + o->get_name(true) + "]";
+  for (const CLI::Option *o : app.get_options()) {
+    if (!o->get_positional()) continue;
+    const std::string name = o->get_name(true) + (o->get_items_expected_max() > 1 ? " …" : "");
+    line += o->get_required() ? " " + name : " [" + name + "]";
+  }
   return line + (more.empty() ? "" : " " + more) + "\n";
 }
 

@@ -60,6 +60,13 @@ Result<UniqueFd> find_trusted(const std::string &path, int links_left = 8) {
   return find_trusted(there, links_left - 1);
 }
 
+Result<> rename_or_remove(const std::string &name, const std::string &path) {
+  if (::rename(name.c_str(), path.c_str()) == 0) return {};
+  Failure why = fail_errno("cannot rename {} to {}", name, path);
+  ::unlink(name.c_str());
+  return why;
+}
+
 }  // namespace
 
 Result<std::string> copy_to_unique_file(int from, const std::string &prefix,
@@ -76,10 +83,18 @@ Result<std::string> copy_to_unique_file(int from, const std::string &prefix,
 
 Result<> copy_to_new_file(int from, const std::string &path) {
   CKPT_TRY(std::string name, copy_to_unique_file(from, path + ".", ""));
-  if (::rename(name.c_str(), path.c_str()) == 0) return {};
-  Failure why = fail_errno("cannot rename {} to {}", name, path);
+  return rename_or_remove(name, path);
+}
+
+Result<> replace_file(const std::string &path, std::string_view text, mode_t mode) {
+  std::string name = path + ".XXXXXX";
+  UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
+  if (!file) return fail_errno("cannot create {}", name);
+  Result<> written = write_all(file.get(), view(text));
+  if (written && ::fchmod(file.get(), mode) != 0) written = fail_errno("cannot change {}", name);
+  if (written) return rename_or_remove(name, path);
   ::unlink(name.c_str());
-  return why;
+  return Failure(std::move(written).error().in(name));
 }
 
 Result<UniqueFd> open_output(const std::string &path, int flags, mode_t mode) {

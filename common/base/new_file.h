@@ -6,7 +6,10 @@
 // proc_sys_fs(5)) are often off, so nothing here relies on them.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
+#include <string_view>
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
@@ -20,6 +23,11 @@ Result<> copy_to_new_file(int from, const std::string &path);
 // Returns the name.
 Result<std::string> copy_to_unique_file(int from, const std::string &prefix,
                                         const std::string &suffix);
+
+// Writes a new file of this mode under a name that cannot be predicted, and renames it to `path`,
+// so that a reader of `path` sees the old text or the new one. An existing file or link of that
+// name is replaced, not written to.
+Result<> replace_file(const std::string &path, std::string_view text, mode_t mode);
 
 // Opens the file that a user has named for output, and creates it if it is missing. `flags`:
 // O_APPEND or O_TRUNC. Refuses files that another user could have put there: a link or a file that

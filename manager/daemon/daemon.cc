@@ -75,7 +75,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
   CKPT_TRY(std::vector<ProfileFacts> profiles, d->profiles_file_.load(d->now()));
   d->policy_.learn(d->now(), profiles);
   d->measure(nullptr);
-  if (d->options_.metrics_port != 0) CKPT_CHECK(d->serve_metrics());
+  if (d->options_.metrics) CKPT_CHECK(d->serve_metrics());
   return d;
 }
 
@@ -89,8 +89,7 @@ Result<> Daemon::listen() {
 }
 
 Result<> Daemon::serve_metrics() {
-  CKPT_TRY(metrics_server_,
-           MetricsServer::open(options_.metrics_port, [this] { return metrics(); }));
+  CKPT_TRY(metrics_server_, MetricsServer::open(*options_.metrics, [this] { return metrics(); }));
   return {};
 }
 

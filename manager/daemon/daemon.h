@@ -29,9 +29,9 @@ struct DaemonOptions {
   std::string socket;
   std::chrono::milliseconds reconnect_timeout = std::chrono::seconds(10);
   bool all_users = false;
-  std::vector<uid_t> users;   // besides the user of the daemon and root
-  u16 metrics_port = 0;       // of the loopback interface; 0: none
-  std::string profiles_file;  // keeps the profiles of workloads; empty: none
+  std::vector<uid_t> users;               // besides the user of the daemon and root
+  std::optional<MetricsAddress> metrics;  // where they are served
+  std::string profiles_file;              // keeps the profiles of workloads; empty: none
   std::string journal;        // a file with one line of JSON for each message; empty: none
   size_t connections = 4096;  // at a time; a user other than root gets at most the free ones
   std::chrono::milliseconds reading = std::chrono::seconds(10);  // for a peer to read its status
@@ -83,7 +83,7 @@ class Daemon {
   ProfilesFile profiles_file_;
   Counters counters_;
   LogLimit log_limit_;
-  std::unique_ptr<MetricsServer> metrics_server_;  // null: no port was given
+  std::unique_ptr<MetricsServer> metrics_server_;  // null: no address was given
   std::string metrics_;
   Time metrics_at_{0};
   SocketFile socket_file_;

@@ -2,7 +2,6 @@
 #include "storage/ops/prune.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "storage/io/destination.h"
 #include "storage/io/partial_folder.h"
 #include "storage/ops/chunk_copier.h"
+#include "storage/ops/removal_lock.h"
 
 namespace ckpt::storage {
 namespace {
@@ -78,15 +78,11 @@ Result<std::vector<Member>> find_chain(const std::string &image, const ReadOptio
   return members;
 }
 
-// A dump holds shared locks on the parents of its increment.
 Result<std::vector<UniqueFd>> lock_all(const std::vector<Member> &members, FileSystem &fs) {
   std::vector<UniqueFd> locks;
   for (const Member &m : members) {
-    CKPT_TRY(UniqueFd folder, open_folder(fs, m.path));
-    if (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-      return fail_with_hint(m.path + " is the parent of a dump in progress: not pruned",
-                            "try again when that dump has finished");
-    locks.push_back(std::move(folder));
+    CKPT_TRY(UniqueFd lock, lock_for_removal(fs, m.path));
+    locks.push_back(std::move(lock));
   }
   return locks;
 }

@@ -105,6 +105,7 @@ def test_help_is_for_people(tool):
         assert max(map(len, text.splitlines())) <= 80
         assert text.startswith(f"Usage: {' '.join(words)} [OPTIONS]")
     assert " [--] PROGRAM " in help_of("ckpt-run")
+    assert help_of("ckpt-image", "rm").startswith("Usage: ckpt-image rm [OPTIONS] IMAGE …\n")
     # The same defaults as the man page, where both state a figure.
     page = page_of(tool).read_text()
     for option, default in re.findall(r"^  (?:-\w, )?(--[\w-]+)(?:=\S+)?\s(?:(?!^  -).)*?\(default:\s+([\d.]+[KMG]?)\)",

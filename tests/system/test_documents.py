@@ -289,6 +289,8 @@ ELSEWHERE = {
     "scripts/setup": "./check has called it",
     "scripts/build": "./check has called it",
     "scripts/fuzz": "runs in ./check --full",
+    "scripts/debian-packages": "tests/packages builds, installs and upgrades them in ./check --full",
+    "scripts/criu-package": "as scripts/debian-packages",
     "meson": "installing is tested in test_install.py",
     "ninja": "builds a bench; the benches are run by hand",
     "build/bench": "a measurement",
@@ -306,6 +308,29 @@ def commands():
                     yield block.where, line
 
 
+def options_for(line):
+    """Those of the tool that a command calls, or of its subcommand."""
+    program, *words = line.split()
+    verbs = verbs_of(program)
+    verb = next((word for word in words if word in verbs), None)
+    assert verb or not verbs, f"{line}: {program} has no such command"
+    return documents.options_of_help(help_of(program, *([verb] if verb else [])))
+
+
+@pytest.mark.no_criu
+def test_each_command_of_the_table_of_symptoms_names_what_exists():
+    text = (ROOT / "docs" / "OPERATIONS.md").read_text()
+    commands = re.findall(r"`((?:ckpt|ckptd)-?\w* [^`]+)`", text)
+    assert len(commands) > 30
+    for command in commands:
+        program = command.split()[0]
+        assert program in TOOLS, command
+        assert set(documents.OPTION.findall(command)) <= options_for(command), command
+    rows = text.partition("## What to do when")[2].partition("|---|")[2].splitlines()
+    assert len([row for row in rows if row.startswith("| ")]) > 12
+    assert not [row for row in rows if row.startswith("| ") and row.count(" | ") != 2]
+
+
 @pytest.mark.no_criu
 def test_a_command_that_stands_alone_names_what_exists():
     """Its program is there, and knows the options; or ELSEWHERE says why it is not looked at."""
@@ -320,8 +345,7 @@ def test_a_command_that_stands_alone_names_what_exists():
                 assert (ROOT / program).exists(), f"{where}: {program}"
             continue
         if program in TOOLS:
-            options = documents.options_of_help(help_of(program))
-            assert set(documents.OPTION.findall(line)) <= options, f"{where}: {line}"
+            assert set(documents.OPTION.findall(line.split(" | ")[0])) <= options_for(line), f"{where}: {line}"
             continue
         assert program in ("nvcc", "softcuda-run", "ckpt-helper"), f"{where}: no test runs `{line}`"
     assert seen <= set(ELSEWHERE)

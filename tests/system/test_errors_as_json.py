@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures for programs: --json of ckpt-dump, --json-report of ckpt-run and ckpt-restore."""
+"""Failures for programs: --json, and --json-report of ckpt-run and ckpt-restore."""
 import json
 import os
 import subprocess
@@ -109,6 +109,31 @@ def test_a_series_that_is_continued_reports_too(ckpt):
     copy.wait_lines(1)
     wait_for(lambda: (ckpt.folder / "report").exists(), "the report of ckpt-restore")
     assert json.loads((ckpt.folder / "report").read_text())["image"].endswith("0001.img")
+
+
+@pytest.mark.no_criu
+@pytest.mark.parametrize("words, said", [
+    (("ckpt-image", "show", "nothing"), "nothing"), (("ckpt-image", "list", "nothing"), "nothing"), (("ckpt-image", "diff", "a", "b"), "a"),
+    (("ckpt-image", "prune", "--keep", "1", "nothing"), "nothing"), (("ckpt-ps", "--user", "no-user"), "no-user"),
+    (("ckpt-history", "--user", "no-user"), "no-user"), (("ckpt-history", "--file", "nothing"), "nothing"),
+    (("ckpt-top", "--socket", "/nothing"), "ckptd"), (("ckpt-start", "nothing"), "nothing"),
+])
+def test_tools_that_report_as_json_fail_as_json(ckpt, words, said):
+    r = tool(ckpt, *words, "--json")
+    error = error_in(r.stdout)
+    assert r.returncode == error["code"] == (2 if "diff" in words else 1) and said in error["what"], error
+    assert error["kind"] == "failed" and error["what"] in r.stderr and error["hint"] in r.stderr
+    assert tool(ckpt, *words).stdout == ""
+
+
+@pytest.mark.no_criu
+def test_an_image_that_cannot_be_opened_is_not_ok(ckpt):
+    (ckpt.folder / "a.img").mkdir()
+    (ckpt.folder / "a.img/index.ckpt").write_text("x")
+    r = tool(ckpt, "ckpt-image", "verify", "--json", "a.img")
+    report = json.loads(r.stdout)
+    assert r.returncode == report["error"]["code"] == 1 and report["image"] == "a.img" and report["ok"] is False
+    assert report["damages"] == [report["error"]["what"]]
 
 
 @pytest.mark.no_criu

@@ -59,6 +59,29 @@ def test_dumps_and_restores_are_recorded(ckpt, history):
     assert abs(fit["restore"]["errors"][0]) < 1e-9
 
 
+def test_a_trace_of_the_steps(ckpt, history):
+    job = ckpt.run("counter", 100)
+    job.wait_lines(3)
+    report = ckpt.dump(job.pid, "a.img", "--leave-running")
+    ckpt.dump_refused(1, "b.img")
+    words = [ckpt.tool("ckpt-history"), "--chrome-trace"]
+    assert subprocess.run([*words, "trace.json"], env=ckpt.env, cwd=ckpt.folder).returncode == 0
+    trace = json.loads((ckpt.folder / "trace.json").read_text())
+    printed = subprocess.run([*words, "-"], env=ckpt.env, capture_output=True, text=True).stdout
+    assert json.loads(printed) == trace
+    head, whole, *steps, failed = trace["traceEvents"]
+    assert head == {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": "root"}}
+    assert whole["name"] == "dump counter" and whole["args"]["image"] == str(ckpt.folder / "a.img")
+    assert whole["dur"] == pytest.approx(report["seconds"] * 1e6) and whole["ts"] > 1.7e15
+    assert whole["ts"] + whole["dur"] == pytest.approx(events(ckpt)[0]["time"] * 1e6, abs=1)  # when it ended
+    assert {s["name"] for s in steps} == {p["name"] for p in report["phases"]}
+    criu, said = (next(x for x in all_ if x["name"] == "criu") for all_ in (steps, report["phases"]))
+    assert criu["ts"] - whole["ts"] == pytest.approx(said["start"] * 1e6, abs=1) and criu["dur"] == pytest.approx(said["seconds"] * 1e6)
+    assert failed["args"]["result"] == "failed" and failed["dur"] == 0
+    for more in (["--json"], ["--fit"], ["--prometheus", "-"]):
+        assert subprocess.run([*words, "-", *more], env=ckpt.env, capture_output=True).returncode == 125
+
+
 @pytest.mark.parametrize("obstacle", ["folder", "link", "none"])
 def test_a_history_that_cannot_be_written_harms_no_dump(ckpt, history, obstacle):
     history.parent.mkdir()
@@ -128,5 +151,5 @@ def test_root_reads_where_another_user_s_history_is(ckpt, history):
         return subprocess.run([ckpt.tool("ckpt-history"), "--user", user], env=ckpt.env, capture_output=True, text=True).stdout
 
     home = pwd.getpwnam("daemon").pw_dir
-    assert f"in {history}; this user's own dumps are in --file={home}/.local/state/ckpt/history.jsonl\n" in said("daemon")
+    assert f"in {history}; this user's own dumps are in --file={home}/.local/state/ckpt/history.jsonl, and --all-users reads those of all users\n" in said("daemon")
     assert said("root").endswith(f"in {history}\n")

@@ -139,6 +139,23 @@ def test_only_metrics_and_only_on_the_loopback_interface(node):
     assert f"127.0.0.1:{node.port}" in listening and "0.0.0.0" not in listening.replace("0.0.0.0:*", "")
 
 
+@pytest.mark.parametrize("host", ["127.0.0.2", "[::1]"])
+def test_an_address_of_this_machine(ckpt, make, host):  # noqa: F811
+    n = Node(ckpt, make, "1x64M")
+    n.port = free_port()
+    n.start("--metrics", f"{host}:{n.port}")
+    with urllib.request.urlopen(f"http://{host}:{n.port}/metrics", timeout=20) as answer:
+        assert b"ckpt_gpu_memory_bytes{" in answer.read()
+    with pytest.raises(urllib.error.URLError):
+        get(n)
+
+
+@pytest.mark.parametrize("address", ["localhost:9400", "127.0.0.1:0", "99999", "::1:9400", "10.0.0.5"])
+def test_what_is_no_address(ckpt, address):
+    r = subprocess.run([ckpt.tool("ckptd"), "--metrics", address], env=ckpt.env, capture_output=True, text=True, timeout=30)
+    assert r.returncode == 125 and f'"{address}" is not an address for metrics' in r.stderr and "IPV4:PORT" in r.stderr
+
+
 def test_a_hostile_client_does_not_disturb_programs(node):
     def client(data):
         s = socket.create_connection(("127.0.0.1", node.port), timeout=20)

@@ -70,7 +70,7 @@ def test_a_list_names_no_parent_that_an_image_needs_no_more(ckpt):
 
     def parents():
         images = json.loads(image_tool("list", "--json", ckpt.folder).stdout)
-        table = image_tool("list", ckpt.folder, text=True).stdout.splitlines()
+        table = image_tool("list", ckpt.folder, text=True).stdout.split("\n\n")[0].splitlines()
         column = table[0].index("PARENT")
         return ({i["image"].rsplit("/")[-1]: i["parent"] for i in images},
                 {line.split()[0]: line[column:].split()[0] for line in table[1:]})

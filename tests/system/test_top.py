@@ -59,17 +59,22 @@ def test_columns_order_colours_and_keys(node):
     assert {(state, user) for _, state, user, _ in listed(node.top())} == {("running", getpass.getuser())}
     assert "\x1b" not in node.top() and "+ promised" in node.top()
 
+    node.env["LC_ALL"] = "C.UTF-8"
     live = node.start("ckpt-top", ["--interval", "0.1"], stdout="tty")
     live.wait_text("running")
     assert COLOUR in live.text
+    live.type("g")
+    live.wait_text("▁▁▁")
     live.type("?")
     live.wait_text("promised to a program")
     live.type("xq")
     assert live.wait() == 0 and restored(live)
 
-    node.env["NO_COLOR"] = "1"
+    node.env.update(NO_COLOR="1", LC_ALL="C")
     plain = node.start("ckpt-top", ["--interval", "0.1"], stdout="tty")
     plain.wait_text("running")
+    plain.type("g")
+    plain.wait_text("___")
     assert COLOUR not in plain.text
     os.kill(plain.pid, signal.SIGINT)
     assert plain.wait() == -signal.SIGINT and restored(plain)

@@ -151,8 +151,14 @@ void add_decision_options(CommandLine &line, CkptdOptions &o) {
 }
 
 void add_file_options(CommandLine &line, CkptdOptions &o) {
-  line.option("--metrics=PORT", o.metrics, "a port of 127.0.0.1 for Prometheus; 0: none")
-      .range(0, 65535);
+  line.option(
+          "--metrics=ADDRESS", o.metrics,
+          "where Prometheus gets metrics: a port of 127.0.0.1, IPV4:PORT or [IPV6]:PORT; 0: none")
+      .refuse_unless([](const std::string &text) -> std::string {
+        if (text == "0") return {};
+        Result<manager::MetricsAddress> address = manager::MetricsAddress::parse(text);
+        return address ? "" : address.error().text();
+      });
   line.option("--profiles=FILE", o.profiles,
               "a file that keeps the profiles of workloads from one ckptd to the next")
       .environment("CKPTD_PROFILES");
@@ -213,7 +219,9 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
              : ::geteuid() == 0 ? managed::kNodeSocket
                                 : managed::own_socket();
   d.reconnect_timeout = std::chrono::milliseconds(std::lround(o.reconnect_timeout * 1e3));
-  d.metrics_port = static_cast<u16>(o.metrics);
+  if (o.metrics != "0") {
+    CKPT_TRY(d.metrics, manager::MetricsAddress::parse(o.metrics));
+  }
   d.profiles_file = o.profiles;
   d.journal = o.journal;
   d.settings = settings_of(o);

@@ -84,7 +84,8 @@ void note(const Result<DumpReport> &r, const Options &o) {
                   {"pause_seconds", r->pause_seconds},
                   {"waited_seconds", r->quiesce_seconds},
                   {"seconds", r->seconds},
-                  {"phases", phase_seconds(r->phases)}});
+                  {"phases", phase_seconds(r->phases)},
+                  {"starts", phase_starts(r->phases)}});
   append_history(history_file(), std::move(event));
 }
 

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "common/base/io.h"
+#include "common/base/json_depth.h"
 #include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/new_file.h"
@@ -27,6 +28,7 @@ using nlohmann::json;
 
 constexpr off_t kMaxBytes = 4 << 20;
 constexpr size_t kMaxLine = 16 << 10;
+constexpr int kMaxDepth = 8;  // of ours: 2
 
 std::string variable(const char *name) {
   const char *value = std::getenv(name);
@@ -38,12 +40,6 @@ double load_of_node() {
   double minute = 0;
   long cores = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN));
   return ::getloadavg(&minute, 1) == 1 ? minute / static_cast<double>(cores) : 0;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 void rotate(const std::string &path) {
@@ -91,17 +87,27 @@ std::vector<size_t> read_file(const std::string &path, std::vector<json> &events
   std::ifstream in(path);
   std::string line;
   for (size_t number = 1; std::getline(in, line); number++) {
-    json event;
-    if (line.size() <= kMaxLine) event = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (event.is_object())
-      events.push_back(std::move(event));
+    if (std::optional<json> event = event_in(line))
+      events.push_back(std::move(*event));
     else
       left_out.push_back(number);
   }
   return left_out;
 }
 
+json by_phase(const json &phases, const char *field) {
+  json all = json::object();
+  for (const json &phase : phases) all[json_string(phase, "name")] = json_value(phase, field, 0.0);
+  return all;
+}
+
 }  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
 
 std::string history_file() {
   if (const char *named = std::getenv("CKPT_HISTORY")) return named;
@@ -128,6 +134,12 @@ void append_history(const std::string &path, json event) {
     log::info("cannot add a line to the history: {}", done.error().what);
 }
 
+std::optional<json> event_in(const std::string &line) {
+  if (line.size() > kMaxLine || json_depth(line) > kMaxDepth) return std::nullopt;
+  json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  return event.is_object() ? std::optional(std::move(event)) : std::nullopt;
+}
+
 std::vector<json> read_history(const std::string &path) {
   std::vector<json> events;
   read_file(path + ".1", events);
@@ -152,11 +164,7 @@ Result<std::vector<json>> history_of(const std::string &named) {
   return events;
 }
 
-json phase_seconds(const json &phases) {
-  json seconds = json::object();
-  for (const json &phase : phases)
-    seconds[json_string(phase, "name")] = json_value(phase, "seconds", 0.0);
-  return seconds;
-}
+json phase_seconds(const json &phases) { return by_phase(phases, "seconds"); }
+json phase_starts(const json &phases) { return by_phase(phases, "start"); }
 
 }  // namespace ckpt::tools

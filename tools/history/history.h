@@ -7,6 +7,7 @@
 // and the dump or restore does not fail.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ std::string history_file();
 // replaces the one before.
 void append_history(const std::string &path, nlohmann::json event);
 
+// The event of a line; none if the line is not a JSON object, or is longer than any of ours.
+std::optional<nlohmann::json> event_in(const std::string &line);
+
 // The events of FILE.1 and FILE, oldest first. A line that is not a JSON object is left out: it may
 // have been truncated by a full disk.
 std::vector<nlohmann::json> read_history(const std::string &path);
@@ -36,7 +40,10 @@ std::vector<nlohmann::json> read_history(const std::string &path);
 // of lines that are left out.
 Result<std::vector<nlohmann::json>> history_of(const std::string &named);
 
-// [{"name", "seconds"}…] of a tool as {name: seconds}.
+std::string host_name();
+
+// [{"name", "start", "seconds"}…] of a tool as {name: seconds}, and as {name: start}.
 nlohmann::json phase_seconds(const nlohmann::json &phases);
+nlohmann::json phase_starts(const nlohmann::json &phases);
 
 }  // namespace ckpt::tools

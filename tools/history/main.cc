@@ -5,18 +5,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include "common/base/json_fields.h"
+#include "common/base/log.h"
 #include "common/base/named_user.h"
 #include "common/base/print.h"
 #include "common/base/printable.h"
 #include "common/base/units.h"
 #include "tools/command_line.h"
+#include "tools/error_json.h"
 #include "tools/history/fit.h"
 #include "tools/history/history.h"
+#include "tools/history/prometheus.h"
+#include "tools/history/trace.h"
 #include "tools/json_text.h"
 #include "tools/session/programs.h"
 #include "tools/table.h"
@@ -30,7 +35,9 @@ constexpr int kFailed = 1;
 
 struct Options {
   std::string user, job, file;
-  bool json = false, fit = false;
+  bool json = false, fit = false, all_users = false;
+  std::string metrics, trace;      // the files for them
+  std::vector<std::string> homes;  // folders
   std::optional<unsigned> last;
 };
 
@@ -73,13 +80,25 @@ std::string list_of(const json &event, const char *name) {
   return words.empty() ? "-" : printable(fmt::format("{}", fmt::join(words, ",")));
 }
 
-std::string text_of(const std::vector<json> &events) {
-  Table table(
-      {"TIME", "WHAT", "RESULT", "JOB", "SIZE", "PAUSE", "TOTAL", "DEVICES", "PROGRAM", "IMAGE"});
-  for (const json &e : events)
-    table.row({time_of(e), text_field(e, "event"), text_field(e, "result"), text_field(e, "job"),
-               bytes_of(e), seconds_of(e, "pause_seconds"), total_of(e), list_of(e, "devices"),
-               text_field(e, "program"), text_field(e, "image")});
+std::string text_of(const std::vector<json> &events, bool all_users) {
+  std::vector<std::string> head{"TIME",  "WHAT",  "RESULT",  "JOB",     "SIZE",
+                                "PAUSE", "TOTAL", "DEVICES", "PROGRAM", "IMAGE"};
+  if (all_users) head.insert(head.begin() + 1, "USER");
+  Table table(head);
+  for (const json &e : events) {
+    std::vector<std::string> row{time_of(e),
+                                 text_field(e, "event"),
+                                 text_field(e, "result"),
+                                 text_field(e, "job"),
+                                 bytes_of(e),
+                                 seconds_of(e, "pause_seconds"),
+                                 total_of(e),
+                                 list_of(e, "devices"),
+                                 text_field(e, "program"),
+                                 text_field(e, "image")};
+    if (all_users) row.insert(row.begin() + 1, text_field(e, "user"));
+    table.row(row);
+  }
   return table.text();
 }
 
@@ -218,23 +237,59 @@ void print_fit(const std::vector<json> &events) {
 
 // Each user's tools write a file of their own.
 std::string own_file_of(const Options &o) {
-  std::optional<uid_t> uid = o.file.empty() ? named_user(o.user) : std::nullopt;
+  bool only_own = o.file.empty() && !o.all_users;
+  std::optional<uid_t> uid = only_own ? named_user(o.user) : std::nullopt;
   const passwd *user = uid ? ::getpwuid(*uid) : nullptr;
   if (!user || user->pw_uid == ::geteuid() || user->pw_uid == 0) return {};
-  return fmt::format("; this user's own dumps are in --file={}/.local/state/ckpt/history.jsonl",
-                     printable(user->pw_dir));
+  return fmt::format(
+      "; this user's own dumps are in --file={}/.local/state/ckpt/history.jsonl, and --all-users "
+      "reads those of all users",
+      printable(user->pw_dir));
+}
+
+// In the order of their times. An event is of the user in whose history it is, whatever it says.
+Result<std::vector<json>> events_of_all(const Options &o) {
+  CKPT_TRY(std::vector<UserHistory> histories, all_histories(o.homes));
+  std::vector<json> all;
+  for (const UserHistory &history : histories) {
+    ReadUpTo beginning;
+    Result<std::vector<json>> events = events_since(history, beginning);
+    if (!events) log::warn("{}", events.error().what);
+    for (json &e : events ? *events : std::vector<json>{}) {
+      e["user"] = history.user;
+      e["uid"] = history.uid;
+      all.push_back(std::move(e));
+    }
+  }
+  std::ranges::stable_sort(all, {}, [](const json &e) { return number_field(e, "time"); });
+  return all;
+}
+
+Result<int> run_metrics(const Options &o) {
+  std::vector<UserHistory> histories;
+  if (o.all_users) {
+    CKPT_TRY(histories, all_histories(o.homes));
+  } else {
+    CKPT_TRY(UserHistory own, one_history(o.file));
+    histories.push_back(std::move(own));
+  }
+  CKPT_CHECK(write_metrics(o.metrics, histories));
+  return 0;
 }
 
 Result<int> run(const Options &o) {
+  if (!o.metrics.empty()) return run_metrics(o);
   CKPT_TRY(std::optional<uid_t> uid, selected_user(o.user));
   std::string file = o.file.empty() ? history_file() : o.file;
-  CKPT_TRY(std::vector<json> events, history_of(o.file));
+  CKPT_TRY(std::vector<json> events, o.all_users ? events_of_all(o) : history_of(o.file));
   std::erase_if(events, [&](const json &e) {
     bool others = !o.user.empty() && number_field(e, "uid") != *uid;
     return others || (!o.job.empty() && text_field(e, "job") != o.job);
   });
   if (o.last && events.size() > *o.last) events.erase(events.begin(), events.end() - *o.last);
-  if (o.fit && o.json)
+  if (!o.trace.empty())
+    CKPT_CHECK(write_trace(o.trace, events));
+  else if (o.fit && o.json)
     print_fit_json(events);
   else if (o.fit)
     print_fit(events);
@@ -245,7 +300,7 @@ Result<int> run(const Options &o) {
           o.user.empty() ? "" : " of " + printable(o.user), file.empty() ? "-" : printable(file),
           own_file_of(o));
   else
-    print_text(text_of(events));
+    print_text(text_of(events, o.all_users));
   return 0;
 }
 
@@ -256,12 +311,30 @@ int main(int argc, char **argv) {
   using namespace ckpt::tools;
   Options o;
   CommandLine line("ckpt-history", "Lists the dumps and restores of the past, the oldest first.");
-  line.option("--job=NUMBER", o.job, "only dumps and restores of this batch job");
-  line.option("--last=N", o.last, "only the N newest lines").range(1, 1000000);
-  line.option("--user=NAME", o.user, "only programs of this user");
-  line.option("--file=FILE", o.file, "read the history from this file").default_is("this user's");
-  line.flag("--fit", o.fit,
-            "fit the cost of checkpoints and restores to their sizes, and print it");
-  line.flag("--json", o.json, "print JSON");
-  return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
+  Option job = line.option("--job=NUMBER", o.job, "only dumps and restores of this batch job");
+  Option last = line.option("--last=N", o.last, "only the N newest lines").range(1, 1000000);
+  Option user = line.option("--user=NAME", o.user, "only programs of this user");
+  Option file = line.option("--file=FILE", o.file, "read the history from this file")
+                    .default_is("this user's");
+  Option fit = line.flag("--fit", o.fit,
+                         "fit the cost of checkpoints and restores to their sizes, and print it");
+  Option all =
+      line.flag("--all-users", o.all_users, "read the histories of all users; only for root");
+  line.repeated(
+          "--homes=FOLDER", o.homes,
+          "with --all-users: a folder with home folders, such as /home, for users that the name "
+          "service does not list; may be repeated")
+      .needs(all);
+  Option metrics =
+      line.option("--prometheus=FILE", o.metrics,
+                  "write metrics for Prometheus to this file, for node_exporter; -: to "
+                  "standard output");
+  Option trace = line.option("--chrome-trace=FILE", o.trace,
+                             "write the steps of dumps and restores to this file, for "
+                             "ui.perfetto.dev; -: to standard output");
+  Option json = line.flag("--json", o.json, "print JSON");
+  for (Option *other : {&job, &last, &user, &fit, &json, &trace}) metrics.excludes(*other);
+  for (Option *other : {&fit, &json}) trace.excludes(*other);
+  all.excludes(file);
+  return run_tool_with_json(line, argc, argv, kFailed, o.json, [&] { return run(o); });
 }

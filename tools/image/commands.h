@@ -4,10 +4,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "storage/read/image_reader.h"
+#include "tools/image/keep.h"
 
 namespace ckpt::tools {
 
@@ -23,10 +25,29 @@ Result<> flatten(const storage::ImageReader &image, const std::string &to, bool 
 // Keeps the `keep` newest images of a chain, removes the others, and prints both lists.
 Result<> prune(const std::string &image, size_t keep, bool json, const storage::Key *key);
 
+struct RemovalOptions {
+  bool dry_run = false, json = false;
+  const storage::Key *key = nullptr;
+};
+// Removes images, which may be in several folders: all of them, or none if one of them is needed.
+Result<> remove_images(const std::vector<std::string> &paths, const RemovalOptions &options);
+
+struct KeepOptions {
+  KeepRules rules;
+  bool recursive = false;
+  RemovalOptions removal;
+};
+// Removes the images of a folder that no rule keeps. Returns 1 if a folder of a tree was left, or
+// if what stays takes too much.
+Result<int> keep(const std::string &folder, const KeepOptions &options);
+
+struct ListOptions {
+  bool json = false, recursive = false, every_byte = false;
+  const storage::Key *key = nullptr;
+};
 // Prints what the images in `folder` hold, and whether they are complete. Returns 1 if one is
 // damaged or, with `every_byte`, cannot be restored.
-Result<int> list(const std::string &folder, bool as_json_array, bool every_byte,
-                 const storage::Key *key);
+Result<int> list(const std::string &folder, const ListOptions &options);
 
 // Removes what killed tools have left in the runtime folder, and their partial images in `folder`.
 // Prints what was removed.

@@ -11,9 +11,11 @@
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
 #include "tools/command_line.h"
+#include "tools/error_json.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
 #include "tools/json_text.h"
+#include "tools/session/periodic.h"
 
 namespace ckpt::tools {
 namespace {
@@ -27,9 +29,15 @@ struct Options {
   bool shared_key = false, json = false, streams = false, every_byte = false, quiet = false,
        overwrite = false;
   size_t keep = 0;
+  std::vector<std::string> images;  // of rm
+  bool dry_run = false, recursive = false;
+  Retention rules;
+  u64 max_size = 0;  // 0: not given
+  std::string within, by = "program";
   std::optional<storage::Key> key;
 
   const storage::Key *key_or_null() const { return key ? &*key : nullptr; }
+  RemovalOptions removal() const { return {dry_run, json, key_or_null()}; }
   storage::ReadOptions reading() const { return {.key = key_or_null()}; }
 };
 
@@ -48,11 +56,8 @@ Result<int> run_show(const Options &o) {
 }
 
 Result<int> run_verify(const Options &o) {
-  auto image = storage::ImageReader::open(o.image, o.reading());
-  if (!image && o.json)
-    print_json({{"IMAGE", o.image}, {"ok", false}, {"damages", {image.error().what}}});
-  if (!image) return Failure(std::move(image).error());
-  return verify(**image, o.quiet, o.json);
+  CKPT_TRY(auto image, storage::ImageReader::open(o.image, o.reading()));
+  return verify(*image, o.quiet, o.json);
 }
 
 Result<int> run_diff(const Options &o) {
@@ -85,7 +90,27 @@ Result<int> run_prune(const Options &o) {
 }
 
 Result<int> run_list(const Options &o) {
-  return list(o.image.empty() ? "." : o.image, o.json, o.every_byte, o.key_or_null());
+  return list(o.image.empty() ? "." : o.image, {.json = o.json,
+                                                .recursive = o.recursive,
+                                                .every_byte = o.every_byte,
+                                                .key = o.key_or_null()});
+}
+
+Result<int> run_rm(const Options &o) {
+  CKPT_CHECK(remove_images(o.images, o.removal()));
+  return 0;
+}
+
+Result<int> run_keep(const Options &o) {
+  KeepOptions keeping{
+      .rules = {.times = o.rules, .by = o.by == "folder" ? CountedBy::Folder : CountedBy::Program},
+      .recursive = o.recursive,
+      .removal = o.removal()};
+  if (o.max_size > 0) keeping.rules.most_bytes = o.max_size;
+  if (!o.within.empty()) {
+    CKPT_TRY(keeping.rules.times.within, parse_duration(o.within));
+  }
+  return keep(o.image, keeping);
 }
 
 Result<int> run_clean(const Options &o) {
@@ -105,7 +130,41 @@ struct Command {
   CommandLine line;
   std::function<Result<int>(const Options &)> run;
   int failed = kFailed;
+  bool names_damages = false;  // in its JSON
 };
+
+CommandLine add_keep(CommandLine &line, Options &o) {
+  CommandLine keep = line.command(
+      "keep", "remove the images of a folder that no rule keeps, and that no other image needs");
+  keep.option("FOLDER", o.image, "the folder with the images").required();
+  struct Rule {
+    const char *names, *help;
+    unsigned &count;
+  };
+  for (const Rule &rule :
+       {Rule{"--last=N", "keep the N newest", o.rules.last},
+        Rule{"--hourly=N", "keep the newest of each of the last N hours with one", o.rules.hourly},
+        Rule{"--daily=N", "keep the newest of each of the last N days with one", o.rules.daily},
+        Rule{"--weekly=N", "keep the newest of each of the last N weeks with one", o.rules.weekly},
+        Rule{"--monthly=N", "keep the newest of each of the last N months with one",
+             o.rules.monthly}})
+    keep.option(rule.names, rule.count, rule.help).range(1, 1000000).default_is("");
+  keep.option("--within=DURATION", o.within,
+              "keep what is at most this much older than the newest: 12h, 7d, 1d12h")
+      .refuse_unless([](const std::string &text) {
+        Result<Seconds> duration = parse_duration(text);
+        return duration ? "" : duration.error().text();
+      });
+  keep.size_option("--max-size=SIZE", o.max_size,
+                   "what the kept images of a folder may take on the disk: beyond it, the oldest "
+                   "that no other one needs go, but never the newest")
+      .range(1.0, 1e18)
+      .default_is("");
+  keep.option("--by=WHAT", o.by, "count the images of each program, or all in a folder together")
+      .one_of({"program", "folder"});
+  keep.flag("-r,--recursive", o.recursive, "do the same in each folder below it");
+  return keep;
+}
 
 std::vector<Command> add_commands(CommandLine &line, Options &o) {
   CommandLine show = line.command("show", "show what an image contains");
@@ -136,8 +195,18 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   list.flag("--verify", o.every_byte,
             "check every stored byte, and whether a restore could succeed, not only that each file "
             "is whole");
-  list.option("--key-file=FILE", o.key_file, "the file with the key of encrypted images");
-  list.flag("--shared-key", o.shared_key, "accept a key file that other users can read");
+
+  list.flag("-r,--recursive", o.recursive, "list the folders below it, too");
+
+  CommandLine rm = line.command("rm", "remove images, but none that another image needs");
+  rm.repeated("IMAGE", o.images, "the folders of the images").required();
+  CommandLine keep = add_keep(line, o);
+  for (CommandLine *c : {&rm, &keep})
+    c->flag("-n,--dry-run", o.dry_run, "only say what would be removed");
+  for (CommandLine *c : {&list, &rm, &keep}) {
+    c->option("--key-file=FILE", o.key_file, "the file with the key of encrypted images");
+    c->flag("--shared-key", o.shared_key, "accept a key file that other users can read");
+  }
 
   CommandLine clean = line.command("clean", "remove what killed tools have left behind");
   clean.option("FOLDER", o.image, "also remove partial images here")
@@ -145,7 +214,7 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
 
   for (CommandLine *c : {&flatten, &receive})
     c->flag("--overwrite", o.overwrite, "replace an existing image");
-  for (CommandLine *c : {&show, &list, &verify, &diff, &prune, &clean})
+  for (CommandLine *c : {&show, &list, &verify, &diff, &prune, &rm, &keep, &clean})
     c->flag("--json", o.json, "report as one JSON object");
   for (CommandLine *c : {&show, &verify, &diff, &flatten, &receive, &prune}) {
     c->option("IMAGE", o.image, "the image's folder").required();
@@ -157,11 +226,13 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   std::vector<Command> all;
   all.push_back({std::move(show), run_show});
   all.push_back({std::move(list), run_list});
-  all.push_back({std::move(verify), run_verify});
+  all.push_back({std::move(verify), run_verify, kFailed, true});
   all.push_back({std::move(diff), run_diff, kDiffFailed});
   all.push_back({std::move(flatten), run_flatten});
   all.push_back({std::move(receive), run_receive});
   all.push_back({std::move(prune), run_prune});
+  all.push_back({std::move(rm), run_rm});
+  all.push_back({std::move(keep), run_keep});
   all.push_back({std::move(clean), run_clean});
   return all;
 }
@@ -171,6 +242,12 @@ Result<int> execute(const Command &c, Options &o) {
   return c.run(o);
 }
 
+nlohmann::json failure_json(const Command &c, const Options &o, const Error &e) {
+  nlohmann::json j = error_report(e, c.failed);
+  if (c.names_damages) j.update({{"image", o.image}, {"ok", false}, {"damages", {e.what}}});
+  return j;
+}
+
 int run(const std::vector<Command> &commands, Options &o) {
   for (const Command &c : commands) {
     if (!c.line.given()) continue;
@@ -178,7 +255,8 @@ int run(const std::vector<Command> &commands, Options &o) {
     if (code) return *code;
     // A message may quote names from the image, which is untrusted.
     const Error &e = code.error();
-    return fail_with_code(c.failed, {printable(e.what), printable(e.hint)});
+    if (o.json) print_json(failure_json(c, o, e));
+    return fail_with_code(c.failed, {printable_lines(e.what), printable(e.hint)});
   }
   return kWrongUsage;
 }

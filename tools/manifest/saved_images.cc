@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -45,10 +46,30 @@ std::vector<std::string> devices_of(const json &manifest) {
   return all;
 }
 
+// What can be known of an image that cannot be read.
+void measure(SavedImage &image) {
+  for (const char *name : {storage::kChunksFile, storage::kIndexFile}) {
+    struct stat file {};
+    if (::lstat((image.path + "/" + name).c_str(), &file) != 0) continue;
+    image.disk_bytes += static_cast<u64>(file.st_size);
+    image.created_time = file.st_mtim.tv_sec;
+  }
+}
+
+// "2026-11-22T15:03:34Z" as seconds since 1970.
+std::optional<i64> time_in(const std::string &created) {
+  tm utc{};
+  const char *end = ::strptime(created.c_str(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return end && *end == 0 ? std::optional<i64>(::timegm(&utc)) : std::nullopt;
+}
+
 void describe(const ImageReader &reader, SavedImage &image) {
   const json &m = reader.manifest();
+  image.uuid = reader.index().uuid;
+  image.parents = reader.index().parents;
   image.program = command_of(m);
   image.created = json_string(m, "created");
+  image.created_time = time_in(image.created).value_or(image.created_time);
   image.devices = devices_of(m);
   image.raw_bytes = reader.stats().raw_bytes;
   image.stored_bytes = reader.stats().stored_bytes;
@@ -79,6 +100,7 @@ void judge(const ImageReader &reader, SavedImage &image) {
 
 SavedImage read_image(const std::string &path, const storage::Key *key, Thoroughness thoroughness) {
   SavedImage image{.path = path};
+  measure(image);
   auto reader = ImageReader::open(path, {.key = key});
   if (!reader) {
     bool locked = reader.error().what.find("the image is encrypted") != std::string::npos;
@@ -118,11 +140,13 @@ Result<std::vector<SavedImage>> images_in(const std::string &folder, const stora
   for (const auto &entry : entries) {
     const std::string path = entry.path().string(), name = entry.path().filename().string();
     struct stat index {};
-    if (storage::is_partial_name(name))
+    if (storage::is_partial_name(name)) {
       all.push_back({.path = path, .state = SavedImage::State::Incomplete});
-    else if (::stat((path + "/index.ckpt").c_str(), &index) == 0 ||
-             ::stat((path + "/chunks.ckpt").c_str(), &index) == 0)
+      measure(all.back());
+    } else if (::stat((path + "/index.ckpt").c_str(), &index) == 0 ||
+               ::stat((path + "/chunks.ckpt").c_str(), &index) == 0) {
       all.push_back(read_image(path, key, thoroughness));
+    }
   }
   std::ranges::sort(all, {}, &SavedImage::path);
   return all;

@@ -12,6 +12,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "storage/format/format.h"
 #include "storage/format/key.h"
 
 namespace ckpt::tools {
@@ -30,11 +31,16 @@ struct SavedImage {
   std::string why;      // if it is damaged, locked or unusable
   std::string program;  // the command line
   std::string created;  // "2026-11-22T15:03:34Z"
+  // The same as seconds since 1970; without it, when the files were written.
+  i64 created_time = 0;
   std::vector<std::string> devices;
   u64 raw_bytes = 0, stored_bytes = 0;
+  u64 disk_bytes = 0;  // of its own files
   bool encrypted = false;
   u64 generation = 0;  // 0: it needs no other image
   std::string parent;  // the name of the image that it is an increment of
+  storage::Uuid uuid{};
+  std::vector<storage::ParentEntry> parents;  // all images that it needs
   // All are kept through any number of restores, and so identify a program. Another user's program
   // could have the folder and the PID once they are free.
   std::string session_folder;

@@ -6,6 +6,7 @@
 #include "common/base/print.h"
 #include "common/base/units.h"
 #include "tools/command_line.h"
+#include "tools/error_json.h"
 #include "tools/image/text.h"
 #include "tools/json_text.h"
 #include "tools/session/programs.h"
@@ -87,5 +88,5 @@ int main(int argc, char **argv) {
                    "all if root asks.");
   line.option("--user=NAME", o.user, "only the programs of this user");
   line.flag("--json", o.json, "print a JSON array");
-  return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
+  return run_tool_with_json(line, argc, argv, kFailed, o.json, [&] { return run(o); });
 }

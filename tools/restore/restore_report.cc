@@ -55,6 +55,7 @@ void Restore::note(const nlohmann::json &event) const {
                {"stored_bytes", plan_.image->stats().stored_bytes},
                {"compile_seconds", agents_.compile_seconds()},
                {"image", image},
+               {"starts", phase_starts(line["phases"])},
                {"phases", phase_seconds(line["phases"])}});
   append_history(history_file(), std::move(line));
 }

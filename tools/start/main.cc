@@ -4,6 +4,7 @@
 #include "tools/start/start.h"
 
 #include "tools/command_line.h"
+#include "tools/error_json.h"
 #include "tools/restore/stem.h"
 
 namespace ckpt::tools {
@@ -57,5 +58,5 @@ int main(int argc, char **argv) {
       "one copy, its own; 125: the arguments are wrong.");
   add_options(line, o);
   line.version_also(criu_found);
-  return run_tool(line, argc, argv, kStartFailed, [&] { return start(std::move(o)); });
+  return run_tool_with_json(line, argc, argv, kStartFailed, o.json, [&] { return start(o); });
 }

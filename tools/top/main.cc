@@ -12,6 +12,7 @@
 #include "common/base/printable.h"
 #include "common/managed/messages.h"
 #include "tools/command_line.h"
+#include "tools/error_json.h"
 #include "tools/json_text.h"
 #include "tools/manager_status.h"
 #include "tools/top/screen.h"
@@ -27,14 +28,16 @@ struct Options {
   double interval = 1;
   bool once = false, as_json = false;
   int first = 0;  // the first program that is shown
+  bool graph = false;
 };
 
 TableOptions table_options(const Options &o) {
   return {.width = terminal_size().width, .colours = takes_colours(), .sort = o.sort};
 }
 
-TableOptions screen_options(const Options &o) {
+TableOptions screen_options(const Options &o, const MemoryGraph &graph) {
   TableOptions t = table_options(o);
+  if (o.graph) t.graph = &graph;
   t.height = terminal_size().height;
   t.first = o.first;
   return t;
@@ -56,6 +59,7 @@ int lines_of(char key) {
 
 constexpr const char *kKeys =
     "\nKeys      a p u t m: sort by arrival, PID, user, time, memory\n"
+    "          g: the used memory of each GPU, a bar for each refresh\n"
     "          arrows, j k, space b: scroll; h or ?: this help; q: quit\n"
     "\nPress any key to go on.\n";
 
@@ -79,6 +83,7 @@ bool obey(char key, Options &o, Screen &screen, int programs) {
   for (const std::string &sorting : kSortings)
     if (key == sorting[0]) o.sort = sorting;
   if (key == 'h' || key == '?') return show_help(screen);
+  if (key == 'g') o.graph = !o.graph;
   o.first = std::clamp(o.first + lines_of(key), 0, programs);
   return !is_quit(key);
 }
@@ -93,10 +98,12 @@ Result<json> status_again(const Options &o, UniqueFd &socket) {
 
 void live(Options o, UniqueFd socket) {
   Screen screen;
+  MemoryGraph graph(has_utf8_locale());
   for (;;) {
     Result<json> status = status_again(o, socket);
+    if (status) graph.add(*status);
     int programs = status ? static_cast<int>(json_list(*status, "programs").size()) : 0;
-    screen.show(status ? status_table(*status, screen_options(o))
+    screen.show(status ? status_table(*status, screen_options(o, graph))
                        : printable_lines(status.error().text()) + "\nTrying again; q: quit\n");
     std::optional<char> key = screen.key(o.interval);
     if (key && !obey(*key, o, screen, programs)) return;
@@ -133,5 +140,5 @@ int main(int argc, char **argv) {
   line.option("--sort", o.sort, "the order of the programs").one_of(kSortings);
   line.flag("--once", o.once, "print the state once");
   line.flag("--json", o.as_json, "print the state once, as JSON");
-  return run_tool(line, argc, argv, 1, [&] { return run(o); });
+  return run_tool_with_json(line, argc, argv, 1, o.as_json, [&] { return run(o); });
 }

@@ -59,6 +59,14 @@ std::string gpu_line(size_t index, const json &g) {
   return line + "  " + text(g, "name");
 }
 
+// Below the bar of what is used now.
+std::string graph_line(const MemoryGraph &graph, const json &g, int width) {
+  constexpr int kIndent = 6, kUsualWidth = 80;
+  int columns = (width > kIndent ? width : kUsualWidth) - kIndent;
+  return std::string(kIndent, ' ') +
+         graph.line(json_string(g, "uuid"), static_cast<size_t>(columns));
+}
+
 std::string state_of(const json &p) {
   std::string state = text(p, "state");
   if (!flag(p, "answers")) state += "!";
@@ -158,7 +166,10 @@ std::string status_table(const json &status, const TableOptions &o) {
     lines.push_back(o.colours ? painted(shown, at, size, colour) : shown);
   };
   const json &gpus = json_list(status, "gpus");
-  for (size_t i = 0; i < gpus.size(); i++) add(gpu_line(i, gpus[i]), 0, 6, kBold);
+  for (size_t i = 0; i < gpus.size(); i++) {
+    add(gpu_line(i, gpus[i]), 0, 6, kBold);
+    if (o.graph) add(graph_line(*o.graph, gpus[i], o.width), 0, 0, kBold);
+  }
   add(fmt::format("evicted: {} in host memory, {} on disk        # used, + promised, . free",
                   mebibytes(number(status, "host_kept_bytes")),
                   mebibytes(number(status, "disk_kept_bytes"))),

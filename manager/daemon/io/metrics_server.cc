@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/daemon/io/metrics_server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 
@@ -46,23 +45,21 @@ MHD_Result handle(void *server, MHD_Connection *connection, const char *path, co
 
 }  // namespace
 
-Result<std::unique_ptr<MetricsServer>> MetricsServer::open(u16 port,
+Result<std::unique_ptr<MetricsServer>> MetricsServer::open(const MetricsAddress &address,
                                                            std::function<std::string()> text) {
   std::unique_ptr<MetricsServer> s(new MetricsServer(std::move(text)));
-  sockaddr_in loopback{};
-  loopback.sin_family = AF_INET;
-  loopback.sin_port = htons(port);
-  loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const unsigned flags =
+      MHD_USE_EPOLL | (address.address.ss_family == AF_INET6 ? MHD_USE_IPv6 : MHD_NO_FLAG);
   errno = 0;
-  s->http_ =
-      MHD_start_daemon(MHD_USE_EPOLL, port, nullptr, nullptr, handle, s.get(), MHD_OPTION_SOCK_ADDR,
-                       reinterpret_cast<const sockaddr *>(&loopback), MHD_OPTION_CONNECTION_LIMIT,
-                       kMostConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
-                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
+  s->http_ = MHD_start_daemon(flags, 0, nullptr, nullptr, handle, s.get(), MHD_OPTION_SOCK_ADDR,
+                              reinterpret_cast<const sockaddr *>(&address.address),
+                              MHD_OPTION_CONNECTION_LIMIT, kMostConnections,
+                              MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
+                              MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
   if (s->http_ == nullptr)
     return fail_with_hint(
-        fmt::format("cannot serve metrics on 127.0.0.1:{}: {}", port, std::strerror(errno)),
-        "choose a free port with --metrics");
+        fmt::format("cannot serve metrics on {}: {}", address.text, std::strerror(errno)),
+        "choose a free port and an address of this machine with --metrics");
   return s;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GET /metrics on a port of the loopback interface (GNU libmicrohttpd). It has no thread: the loop
+// GET /metrics at one address (GNU libmicrohttpd). It has no thread: the loop
 // of the daemon polls its one descriptor. The number of connections, the size of requests and their
 // duration are bounded, and no call blocks for a client.
 #pragma once
@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "manager/daemon/io/metrics_address.h"
 
 struct MHD_Daemon;
 
@@ -19,7 +19,8 @@ namespace ckpt::manager {
 class MetricsServer {
  public:
   // `text` is called for each scrape.
-  static Result<std::unique_ptr<MetricsServer>> open(u16 port, std::function<std::string()> text);
+  static Result<std::unique_ptr<MetricsServer>> open(const MetricsAddress &address,
+                                                     std::function<std::string()> text);
   ~MetricsServer();
   MetricsServer(const MetricsServer &) = delete;
 

@@ -6,48 +6,12 @@
 #include <fmt/format.h>
 
 #include "ckpt_config.h"
+#include "common/base/metrics_text.h"
 
 namespace ckpt::manager {
 namespace {
 
-using Labels = std::vector<std::pair<const char *, std::string>>;
-
-std::string escaped(const std::string &value) {
-  std::string out;
-  for (char c : value) {
-    if (c == '\\' || c == '"') out += '\\';
-    if (c == '\n')
-      out += "\\n";
-    else
-      out += c;
-  }
-  return out;
-}
-
-class Text {
- public:
-  // Starts a metric; its samples follow.
-  Text &metric(const char *name, const char *type, const char *help) {
-    name_ = name;
-    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
-    return *this;
-  }
-  template <class Value>
-  Text &sample(Value value, const Labels &labels = {}, const char *suffix = "") {
-    out_ += fmt::format("{}{}{} {}\n", name_, suffix, in_braces(labels), value);
-    return *this;
-  }
-  std::string take() { return std::move(out_); }
-
- private:
-  static std::string in_braces(const Labels &labels) {
-    std::string all;
-    for (auto &[name, value] : labels)
-      all += fmt::format("{}{}=\"{}\"", all.empty() ? "" : ",", name, escaped(value));
-    return all.empty() ? all : "{" + all + "}";
-  }
-  std::string name_, out_;
-};
+using Text = MetricsText;
 
 void put_gpus(Text &text, const Policy &policy, const Accounting &accounting, const Meter &meter) {
   auto gauge = [&](const char *name, const char *help, auto value) {
@@ -124,14 +88,7 @@ void put_events(Text &text, const Counters &c) {
 
 void put_decisions(Text &text, const Counters &c) {
   text.metric("ckpt_decision_seconds", "histogram", "Time of one decision, without measurements.");
-  u64 sum = 0;
-  for (size_t i = 0; i < c.decisions.size(); i++) {
-    sum += c.decisions[i];
-    bool last = i == Counters::kBucketSeconds.size();
-    text.sample(sum, {{"le", last ? "+Inf" : fmt::format("{}", Counters::kBucketSeconds[i])}},
-                "_bucket");
-  }
-  text.sample(c.deciding.count(), {}, "_sum").sample(sum, {}, "_count");
+  text.histogram(c.decisions, Counters::kBucketSeconds, c.deciding.count());
 }
 
 void put_messages(Text &text, const Counters &c) {
