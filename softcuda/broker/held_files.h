@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory that processes share by descriptors (cuMemExportToShareableHandle): each file counts
-// once, as long as any process has it. As with NVIDIA's driver it is booked to a process that has it.
+// Device memory that processes share by descriptors (cuMemExportToShareableHandle): each file
+// counts once, as long as any process has it. As with NVIDIA's driver it is booked to a process
+// that has it.
 #pragma once
 
 #include <map>

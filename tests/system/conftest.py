@@ -164,13 +164,14 @@ def end_worker_late(item, limit):
 
 
 def wait_for(condition, what, deadline=DEADLINE):
+    """`what` may be a function, so that the message has what is there at the end."""
     end = Deadline(deadline)
     while not end.passed():
         value = condition()
         if value:
             return value
         time.sleep(0.01)
-    raise AssertionError(f"waited {deadline} s of an idle machine for {what}")
+    raise AssertionError(f"waited {deadline} s of an idle machine for {what() if callable(what) else what}")
 
 
 def memory_share(pid):
@@ -318,11 +319,13 @@ class Job:
         return code
 
     def wait_lines(self, n):
-        wait_for(lambda: len(self.lines) >= n or self.process.poll() is not None, f"{n} lines of {self.text!r}")
+        wait_for(lambda: len(self.lines) >= n or self.process.poll() is not None,
+                 lambda: f"{n} lines of {self.text!r}, beside {self.error_text!r}")
         assert len(self.lines) >= n, f"ended with {self.process.returncode}: {self.text!r} {self.error_text!r}"
 
     def wait_text(self, text):
-        wait_for(lambda: text in self.text or self.process.poll() is not None, f"{text!r} in {self.text!r}")
+        wait_for(lambda: text in self.text or self.process.poll() is not None,
+                 lambda: f"{text!r} in {self.text!r}, beside {self.error_text!r}")
         assert text in self.text, f"ended with {self.process.returncode}: {self.text!r} {self.error_text!r}"
 
     def program(self):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/agent_link/later_contents.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "agent/protocol.h"
@@ -22,6 +23,11 @@ constexpr std::chrono::seconds kStandstill{300};
 LaterContents::~LaterContents() {
   cancel();
   if (thread_.joinable()) thread_.join();
+}
+
+bool LaterContents::in_doubt() const {
+  pollfd owner{owner_.get(), POLLRDHUP, 0};
+  return !come_ && ::poll(&owner, 1, 0) != 0;
 }
 
 void LaterContents::cancel() const { ::shutdown(owner_.get(), SHUT_RDWR); }

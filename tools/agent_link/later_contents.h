@@ -37,6 +37,8 @@ class LaterContents {
   Result<> wait();
   // Whether wait() would return at once, with success.
   bool have_come() const { return come_; }
+  // That process has ended, and it is not known yet whether it had copied everything.
+  bool in_doubt() const;
   // From another thread: wait() fails.
   void cancel() const;
   // The image is complete and the program has ended: returns when the owner has ended, too, and the

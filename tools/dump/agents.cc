@@ -154,14 +154,15 @@ Result<> Agents::allow_owed() {
   });
 }
 
+// The program may need contents whose process has ended, so it must learn whether it has them.
 bool Agents::later_while_it_runs() const {
-  return std::ranges::all_of(
-      all_, [](const auto &a) { return !a->saved.later || a->saved.while_it_runs; });
-}
-
-bool Agents::all_come() const {
-  return std::ranges::all_of(
-      all_, [](const auto &a) { return !a->saved.later || a->saved.later->have_come(); });
+  bool some = false;
+  for (const auto &a : all_) {
+    const LaterContents *later = a->saved.later.get();
+    if (later != nullptr && (!a->saved.while_it_runs || later->in_doubt())) return false;
+    some = some || (later != nullptr && !later->have_come());
+  }
+  return some;
 }
 
 bool Agents::any_later() const {

@@ -56,8 +56,8 @@ class Agents {
   Result<> detach();
   // Whether contents are still to come when the agents have detached.
   bool any_later() const;
-  bool all_come() const;  // all have come by now
-  // Whether all of these are copied also while the program runs.
+  // Whether some have not come yet, and all that are to come are copied also while the program
+  // runs.
   bool later_while_it_runs() const;
   // Returns when they have come.
   Result<> wait_for_later();

@@ -152,7 +152,7 @@ Result<> Dump::checkpoint() {
   // The program may be ended only for an image that can be restored.
   phases_.begin("check");
   CKPT_CHECK(check_recorded());
-  bool owed = may_owe() && agents_.later_while_it_runs() && !agents_.all_come();
+  bool owed = may_owe() && agents_.later_while_it_runs();
   if (!owed) CKPT_CHECK(wait_for_contents());
   if (options_.barriers) CKPT_CHECK(options_.barriers->captured());
   // With --leave-running the program need not wait for the disk, nor for what others copy.
