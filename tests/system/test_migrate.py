@@ -142,7 +142,7 @@ def runs_there(m):
 def runs_here(m, job):
     before = len(m.steps())
     wait_for(lambda: len(m.steps()) > before + 3, "steps here")
-    assert m.hosts()[-1] != "there" and job.process.poll() is None
+    assert m.hosts()[-1] != "there" and job.process.poll() is None, (m.steps()[-8:], job.text, job.error_text)
 
 
 def test_a_program_goes_on_on_the_other_machine(machines):
@@ -396,13 +396,26 @@ def held(m, job, point):
     return move
 
 
+def states_of_threads(pid):
+    try:
+        return [t.read_text().rsplit(")", 1)[1].split()[0] for t in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:
+        return ["Z"]
+
+
+def stop_link(m, how):
+    """Until all its threads are stopped, one may still pass on what comes."""
+    os.kill(m.rsh_pid(), how)
+    wait_for(lambda: set(states_of_threads(m.rsh_pid())) <= {"T", "Z"}, "the end of the link's threads")
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["ends", "hangs"])
 @pytest.mark.parametrize("point", ["stopped", "ended"])
 def test_the_connection_is_lost(machines, point, how):
     m = machines
     job = m.counter()
     move = held(m, job, point)
-    os.kill(m.rsh_pid(), how)
+    stop_link(m, how)
     os.kill(move.pid, signal.SIGCONT)
     if point == "stopped":
         assert move.wait() == 1, move.error_text

@@ -126,7 +126,7 @@ void MoveRecord::remove_images() {
   for (const fs::path &image : images) fs::remove_all(image, ec);
 }
 
-// The decision stays for whoever asks for it.
+// The decision stays: the other side may still ask for it.
 void remove_dead_receipts() {
   for (MoveRecord &r : MoveRecord::all(MoveSide::To)) {
     Result<TakingState> state = taking_state(r.folder());

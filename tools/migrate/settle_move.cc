@@ -113,7 +113,7 @@ Result<MoveRecord> find_record(const std::string &name) {
   return the_one(std::move(found), name);
 }
 
-// What was taken back before has images that nobody needs any more.
+// What was taken back before has images that are needed no more.
 Result<> finish_move(const std::string &name, bool force, const MoveOptions &o, Cancel &cancel) {
   CKPT_TRY(MoveRecord record, find_record(name));
   if (!record.lock()) return fail("the migration is still under way");

@@ -86,7 +86,7 @@ void OwedContents::wait() {
   changed_.wait(lock, [this] { return over_; });
 }
 
-// An earlier checkpoint's, whose tool has ended.
+// Of an earlier checkpoint: its tool has ended.
 void OwedContents::give_up() {
   {
     std::lock_guard lock(mutex_);
