@@ -446,11 +446,11 @@ def test_a_machine_that_cannot_be_asked(machines):
     assert m.migrate(job.pid, "there", env={"CKPT_TEST_STOP_AT": "ended"}).returncode == -signal.SIGKILL
     assert job.wait() == 87
     number = listed(m)[0]["number"]
-    nobody = ["--rsh", "false"]
+    no_link = ["--rsh", "false"]
     for option in ("--take-back", "--finish"):
-        r = m.migrate(*nobody, option, number)
+        r = m.migrate(*no_link, option, number)
         assert r.returncode == 1 and "--force" in r.stderr, r.stderr
-    job = m.start(*nobody, "--force", "--take-back", number)
+    job = m.start(*no_link, "--force", "--take-back", number)
     runs_here(m, job)
     assert "it now runs twice" in job.error_text
     ends(m, job)

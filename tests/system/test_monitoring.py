@@ -231,7 +231,7 @@ def test_root_reads_the_histories_of_all_users(metrics, homes):
     tricky = home(homes, "bob", OTHER_UID, None)
     m.add({}, {"event": "restore", "result": "failed"})
     m.write("--all-users", "--homes", homes)
-    # An event is of the user in whose history it is.
+    # An event is of the user that the history belongs to.
     assert dumps(m) == 1 and dumps(m, user=str(UID)) == 3 and m.value("ckpt_unreadable_histories") == 0
     listed = json.loads(m.tool("--all-users", "--homes", homes, "--json").stdout)
     assert [e["user"] for e in listed] == [str(UID)] * 3 + ["root"] * 2 and listed[0]["uid"] == UID

@@ -154,7 +154,8 @@ Result<> Agents::allow_owed() {
   });
 }
 
-// The program may need contents whose process has ended, so it must learn whether it has them.
+// Where the process that copies has ended, the program may need its contents, and must learn
+// whether they are there.
 bool Agents::later_while_it_runs() const {
   bool some = false;
   for (const auto &a : all_) {

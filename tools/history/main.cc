@@ -247,7 +247,8 @@ std::string own_file_of(const Options &o) {
       printable(user->pw_dir));
 }
 
-// In the order of their times. An event is of the user in whose history it is, whatever it says.
+// In the order of their times. An event is of the user that the history belongs to, whatever it
+// says.
 Result<std::vector<json>> events_of_all(const Options &o) {
   CKPT_TRY(std::vector<UserHistory> histories, all_histories(o.homes));
   std::vector<json> all;

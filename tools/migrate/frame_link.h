@@ -15,7 +15,7 @@
 
 namespace ckpt::tools {
 
-// docs/MIGRATION.md has what each of them contains, and who sends it when.
+// docs/MIGRATION.md has what each of them contains, and which side sends it when.
 enum class Kind : u16 {
   Hello = 1,
   Welcome = 2,

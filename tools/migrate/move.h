@@ -43,7 +43,7 @@ class Move {
  public:
   Move(MoveOptions options, pid_t pid, Cancel &cancel);
   Result<MoveReport> run();
-  // After a failure: the program was given away, and perhaps nobody runs it.
+  // After a failure: the program was given away, and perhaps neither machine runs it.
   bool in_doubt() const { return given_ && !back_; }
   std::string number() const { return record_ ? record_->number() : ""; }
 

@@ -37,8 +37,8 @@ Result<> Receiver::run() {
   return done;
 }
 
-// A program can have been given away only after it was ready here: then the decision must be found
-// by whoever asks for it.
+// A program can have been given away only after it was ready here: then the other side may still
+// ask for the decision.
 void Receiver::clean() {
   Result<TakingState> state = taking_state(record_->folder());
   if (state && state->taking == Taking::Open) state = refuse(record_->folder());
@@ -198,7 +198,7 @@ Result<> Receiver::go() {
   return link_.send(Kind::Running, encode(Running{pid_in(loaded_->output())}));
 }
 
-// The other side has noted how it ended: nobody will ask again.
+// The other side has noted how it ended, and will not ask again.
 Result<> Receiver::finish() {
   CKPT_TRY(MoveRecord record, MoveRecord::named(MoveSide::To, hello_.number));
   CKPT_TRY(TakingState state, taking_state(record.folder()));
