@@ -77,7 +77,7 @@ def test_what_a_restore_would_refuse_is_known_before(ckpt):
     job.wait_lines(2)
     for _ in range(3):
         code, said = report(ckpt, job.pid)
-        assert code == 0 and str(log) in said["needs"]["files"], said
+        assert code == 0 and str(log) in said["needs"]["files"], str(said["reasons"])
     huge = ckpt.run("/usr/bin/python3", "-c", "import mmap, time\n"
                     "m = [mmap.mmap(-1, 31 << 40, flags=0x4022) for i in range(2)]\n"  # MAP_PRIVATE, ANONYMOUS, NORESERVE
                     "print('x', flush=True); time.sleep(1000)")
