@@ -20,6 +20,7 @@
 #include "common/base/program.h"
 #include "common/base/units.h"
 #include "common/managed/messages.h"
+#include "common/proc/file.h"
 #include "helper/criu_arguments.h"
 #include "tools/dump/fabric.h"
 #include "tools/dump/unix_sockets.h"
@@ -297,13 +298,25 @@ void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
                     path));
 }
 
+// A program that runs may have put another file there while its descriptor was read, as a shell
+// does for each redirection.
+bool is_other_file_now(const Process &p, const Descriptor &d) {
+  UniqueFd file(::open(proc::fd_path(p.pid, d.fd).c_str(), O_PATH | O_CLOEXEC));
+  struct stat st {};
+  struct statx now {};
+  return !file || ::fstat(file.get(), &st) != 0 || st.st_ino != d.inode ||
+         ::statx(file.get(), "", AT_EMPTY_PATH, STATX_MNT_ID, &now) != 0 ||
+         ((now.stx_mask & STATX_MNT_ID) != 0 && static_cast<int>(now.stx_mnt_id) != d.mount);
+}
+
 // CRIU looks the mount of every open file up in the program's mount namespace.
 std::string refused_mount(const Process &p, const Descriptor &d, const std::set<int> &mounts) {
   using Kind = Descriptor::Kind;
   bool has_name = d.target.starts_with('/') && !d.deleted &&
                   (d.kind == Kind::File || d.kind == Kind::Folder || d.kind == Kind::CharDevice);
   bool closed_meanwhile = d.mount < 0;
-  if (!has_name || closed_meanwhile || is_device_file(d.target) || mounts.contains(d.mount))
+  if (!has_name || closed_meanwhile || is_device_file(d.target) || mounts.contains(d.mount) ||
+      is_other_file_now(p, d))
     return {};
   return fmt::format(
       "{}: descriptor {} ({}) was opened outside of the program's mount namespace: open it inside, "

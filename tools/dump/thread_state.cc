@@ -46,6 +46,17 @@ std::string own_state(pid_t pid, pid_t thread) {
   return {};
 }
 
+// A thread that ends has no descriptors any more while it still can be seen.
+std::string lasting_own_state(pid_t pid, pid_t thread) {
+  constexpr int kLooks = 10;
+  std::string state = own_state(pid, thread);
+  for (int i = 0; i < kLooks && !state.empty(); i++) {
+    ::usleep(10'000);
+    state = own_state(pid, thread);
+  }
+  return state;
+}
+
 }  // namespace
 
 void check_scheduling(const Target &target, Reasons &reasons) {
@@ -75,7 +86,8 @@ void check_timers(const Target &target, Reasons &reasons) {
 void check_thread_state(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes)
     for (pid_t thread : threads_of(p.pid))
-      if (std::string state = thread == p.pid ? "" : own_state(p.pid, thread); !state.empty()) {
+      if (std::string state = thread == p.pid ? "" : lasting_own_state(p.pid, thread);
+          !state.empty()) {
         reasons.push_back(fmt::format(
             "{}: thread {} ({}) has {}, which CRIU cannot checkpoint: let a process do this work "
             "instead, or end the thread first",
