@@ -42,7 +42,7 @@ def arguments_of(pid):
 
 
 class Tree:
-    """A shell with programs below it, whose output is in files, and CRIU with the plugin on it.
+    """A shell with programs below it, each with its output in files, and CRIU with the plugin on it.
 
     start("objects", tool, …)   adds a program, with its output in objects.out
     run()                       starts the shell

@@ -41,7 +41,7 @@ void serve(pid_t root) {
   }
 }
 
-// Standard error belonged to CRIU's caller, who may wait for its end.
+// Standard error belonged to CRIU's caller, which may wait for its end.
 void log_beside_image() {
   UniqueFd log(::openat(kImage, "ckpt-plugin.log",
                         O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));

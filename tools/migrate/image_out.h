@@ -11,7 +11,7 @@
 
 namespace ckpt::tools {
 
-// The numbers in the chunk table of the chunks whose bytes are in the image's own file.
+// The numbers in the chunk table of the chunks that are in the image's own file.
 std::vector<u32> own_chunks(const storage::Index &index);
 
 struct SentImage {
