@@ -14,8 +14,8 @@ namespace ckpt::softcuda {
 // Rates are per second; a rate of 0 means that the work takes no time.
 struct Model {
   double compute = 0;      // PTX instructions of single threads
-  double memory = 0;       // bytes between kernels and device memory
-  double copy = 0;         // bytes of memcpy
+  double memory = 0;       // bytes between kernels, or copies on the device, and device memory
+  double copy = 0;         // bytes of memcpy over the bus
   double launch = 0;       // seconds added to each kernel and each copy
   double switch_cost = 0;  // seconds added to a kernel that follows one of another process
   double mapped = 0;       // fraction of its time for which a kernel on pinned memory uses the bus

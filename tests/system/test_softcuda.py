@@ -285,11 +285,12 @@ def test_a_model_sets_the_speed_of_the_device(make, soft, tmp_path):
     assert 209 < copy < 400
     # In the model's time kernels follow each other without a gap, however late threads wake up. A copy
     # waits for the kernel that uses the bus.
-    model.write_text(model.read_text() + "mapped 1\n")
+    model.write_text(model.read_text() + "mapped 1\nmemory 400e6\n")
     words = soft(make("clock.cu"), "4", CKPT_SOFTCUDA_MODEL=str(model)).stdout.split()
-    kernel, copy, row, beside = map(float, words[:4])
+    kernel, copy, row, beside, within = map(float, words[:5])
     assert abs(row - 4 * kernel) < 1e-3 * row  # where threads wake up late, gaps of them would be more
     assert beside > copy + kernel / 10
+    assert 41 < within < copy / 2  # each byte is read and written, at the rate of the device's memory
     # Two processes share one device: at 2e5 instructions a second each takes ten times as long as before,
     # and both together twice that.
     model.write_text("compute 2e5\n")

@@ -10,6 +10,7 @@
 #include "common/ipc/unix_socket.h"
 #include "common/proc/status.h"
 #include "helper/protocol.h"
+#include "tools/session/isolation.h"
 
 namespace ckpt::tools {
 namespace {
@@ -50,8 +51,16 @@ void check_seccomp(const Target &target, Reasons &reasons) {
 
 bool helper_listens() { return connect_unix(helper_socket()).has_value(); }
 
-// For a user other than root. `alone`: CRIU needs only its capabilities.
+// For a user other than root. `alone`: CRIU needs only its capabilities. In the namespaces of an
+// isolated program its user has all of them, unless the program itself runs this tool.
 Way way_of_user(bool alone, Reasons &reasons) {
+  if (is_isolated()) {
+    if (rights_in_isolation() == 0)
+      reasons.push_back(
+          "this command was started by the isolated program itself (ckpt-run --isolate), which has "
+          "no rights: run it outside of the program, or let the program call ckpt_checkpoint()");
+    return Way::Own;
+  }
   u64 missing = helper::criu_capabilities() & ~helper::own_capabilities();
   if (missing == 0 && alone) return Way::Own;
   if (helper_listens()) return Way::Helper;
@@ -232,7 +241,8 @@ std::string helper_socket() {
 
 std::function<void()> keep_own_capabilities(const CriuRights &rights) {
   if (rights.way != Way::Own) return [] {};
-  return [kept = helper::criu_capabilities()] {
+  u64 kept = is_isolated() ? rights_in_isolation() : helper::criu_capabilities();
+  return [kept] {
     if (!helper::pass_on_only(kept)) ::_exit(kNotExecuted);
   };
 }

@@ -17,6 +17,7 @@
 #include "tools/proc/affinity.h"
 #include "tools/proc/file_writers.h"
 #include "tools/proc/processor.h"
+#include "tools/session/isolation.h"
 #include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
@@ -90,7 +91,8 @@ std::string utc_now() {
 }  // namespace
 
 json describe_program(const Target &target, const Criu &criu) {
-  return {{"program", executable_of(target.root)},
+  return {{"isolated", is_isolated()},
+          {"program", executable_of(target.root)},
           {"argv", arguments_of(target.root)},
           {"cwd", working_folder_of(target.root)},
           {"created", utc_now()},

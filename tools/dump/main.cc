@@ -26,6 +26,7 @@
 #include "tools/error_json.h"
 #include "tools/history/history.h"
 #include "tools/json_text.h"
+#include "tools/session/isolation.h"
 #include "tools/session/job_member.h"
 
 namespace ckpt::tools {
@@ -262,6 +263,7 @@ Result<int> run(Options &o) {
   if (Result<> sound = check(o); !sound) return wrong_usage(sound.error(), o);
   if (o.all) return run_all(o);
   if (!o.job.folder.empty() && !o.job.connection) return run_job(o);
+  CKPT_CHECK(enter_isolation_of(*o.pid));
   o.suspend.pid = o.dump.pid = *o.pid;
   o.suspend.timeout_seconds = o.dump.timeout_seconds;
   o.suspend.rounds_ahead = o.dump.rounds_ahead;

@@ -28,7 +28,9 @@
 #include "tools/proc/descriptors.h"
 #include "tools/proc/name_services.h"
 #include "tools/proc/process_root.h"
+#include "tools/session/isolation.h"
 #include "tools/session/process_tree.h"
+#include "tools/session/programs.h"
 
 namespace ckpt::tools {
 namespace {
@@ -39,8 +41,6 @@ namespace fs = std::filesystem;
 // space than this lower bound is never enough.
 constexpr u64 kMinFreeBytes = 256u << 10;
 constexpr u64 kBestRatio = 200;
-// The inode of the machine's first user namespace (PROC_USER_INIT_INO of the kernel's proc_ns.h).
-constexpr u64 kFirstUserNamespace = 0xEFFFFFFD;
 constexpr std::chrono::milliseconds kAgentStart{200};
 constexpr long kMessageQueues = 0x19800202;  // MQUEUE_MAGIC of ipc/mqueue.c
 
@@ -268,12 +268,18 @@ void check_processes(const Target &target, Reasons &reasons) {
 // CRIU there, not to another file in a container.
 void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   u64 user = namespace_of(target.keeper, "user");
-  if (user == namespace_of(::getpid(), "user") && user && user != kFirstUserNamespace)
+  if (user == namespace_of(::getpid(), "user") && user && user != kFirstUserNamespace &&
+      !is_isolated())
     return reasons.push_back(
         "the program runs in a user namespace (as rootless containers, Apptainer and unshare "
         "--user "
         "make it), in which no restore of it would have the rights that it needs: run the program "
         "outside of that namespace");
+  if (user && user != namespace_of(::getpid(), "user") && is_isolated(target.keeper))
+    return reasons.push_back(
+        fmt::format("the program is isolated (ckpt-run --isolate), and only its user can work on "
+                    "it: run this as that user (runuser -u {} -- ckpt-dump …)",
+                    user_name(target.processes.front().uid)));
   if (user && user != namespace_of(::getpid(), "user"))
     return reasons.push_back(
         "the program runs in another user namespace than ckpt-dump (a rootless container, "

@@ -210,6 +210,7 @@ ImageManifest parse_or_throw(const json &j) {
       m.sockets.push_back({s.at("protocol") == "udp", s.at("v6").get<bool>(), *local, remote});
   }
   const json &streams = j.at("streams");
+  m.isolated = j.value("isolated", false);
   m.own_terminals = streams.value("own_terminals", std::vector<int>());
   m.file_size_limit = j.value("file_size_limit", m.file_size_limit);
   m.links = each<ImageManifest::Link>(j.value("link_remaps", json::array()), [](const json &l) {

@@ -141,6 +141,7 @@ struct ImageManifest {
   std::vector<RenamedSocket> renamed_sockets;
   std::vector<SocketOptions> socket_options;
   std::vector<DescriptorOf> unread_watches;  // inotify descriptors with unread events
+  bool isolated = false;                     // ckpt-run --isolate (session/isolation.h)
   std::vector<int> own_terminals;            // N of each /dev/pts/N that the program made itself
   bool terminal = false;                     // any process has another terminal open
   bool has_stream[3]{};                      // whether the root has a stdin, stdout and stderr

@@ -122,6 +122,12 @@ UniqueFd new_socket_like(int socket) {
   return UniqueFd(::socket(family, type | SOCK_CLOEXEC, protocol));
 }
 
+// Of a stream they cannot be set (do_ip_setsockopt() in the kernel's ipv4/ip_sockglue.c, and its
+// like of IPv6). An accepted connection has the hop limit of the other end's packet there.
+bool is_for_datagrams(const KeptOption &o) {
+  return std::string_view(o.name).find("_MULTICAST_") != std::string_view::npos;
+}
+
 i64 as_number(const std::string &value) {
   int n = 0;
   std::memcpy(&n, value.data(), sizeof n);
@@ -140,7 +146,9 @@ SocketState SocketState::of(int socket, int pid) {
   SocketState state;
   UniqueFd fresh = new_socket_like(socket);
   if (!fresh) return state;
+  bool stream = number(socket, SO_TYPE) == SOCK_STREAM;
   for (const KeptOption &o : kOptions) {
+    if (stream && is_for_datagrams(o)) continue;
     std::optional<std::string> value = value_of(socket, o);
     if (!value || value == value_of(fresh.get(), o)) continue;
     if (o.is_word)

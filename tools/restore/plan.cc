@@ -20,6 +20,8 @@
 #include "tools/restore/kept_links.h"
 #include "tools/restore/memory_files.h"
 #include "tools/restore/recorded_sockets.h"
+#include "tools/session/isolation.h"
+#include "tools/session/programs.h"
 
 namespace ckpt::tools {
 namespace {
@@ -91,6 +93,15 @@ void take_fifos(RestorePlan &plan, Reasons &reasons) {
   plan.fifos->take(plan.manifest, reasons);
 }
 
+// From here on this is a process of the program's user in new namespaces.
+Result<> isolate_as_before(const ImageManifest &m) {
+  if (::geteuid() != 0) return is_isolated() ? Result<>{} : isolate();
+  std::string user = m.owner ? user_name(m.owner->uid) : "USER";
+  return fail_with_hint(
+      "the program was isolated (ckpt-run --isolate), and you are root",
+      fmt::format("restore it as its user: runuser -u {} -- ckpt-restore …", user));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
@@ -114,6 +125,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   CKPT_TRY(plan.image, open_image(o));
   CKPT_TRY(plan.manifest, ImageManifest::parse(plan.image->manifest()));
   if (o.for_copies) leave_out_own_files(plan.manifest);
+  if (plan.manifest.isolated) CKPT_CHECK(isolate_as_before(plan.manifest));
   Reasons reasons, of_rights;
   plan.rights = rights_to_restore(
       plan.manifest,

@@ -159,7 +159,7 @@ Result<> Restore::restore_host_side() {
   }
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
   keeper_.on_renewal([alias = alias_.get()] { alias->renew(); });
-  if (plan_.rights.by_helper()) return try_criu(true);
+  if (plan_.rights.by_helper() || plan_.manifest.isolated) return try_criu(true);
   if (!pids_taken(plan_.manifest) && !terminals_taken(plan_.manifest)) {
     Result<> done = try_criu(false);
     // A number may have been taken since. The copy has not run yet, so a second attempt is safe.
@@ -212,6 +212,7 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
                                       .tcp_close = m.for_copies && m.for_copies->tcp_close,
                                       .inherited = inherited_pipes()});
   s.criu.push_back("--restore-sibling");  // a child of the stem
+  s.isolated = m.isolated;
   s.keep_capabilities = plan_.rights.way == CriuRights::Way::Own;
   s.last_pid = m.pids().back() + kPidGap;
   bool linked = alias_ && alias_->linked();

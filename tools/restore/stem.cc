@@ -20,6 +20,8 @@
 #include "tools/criu/rights.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
+#include "tools/restore/ipc_limits.h"
+#include "tools/session/isolation.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -41,14 +43,25 @@ json to_json(const StemOptions &o, int events) {
           {"bind_from", o.bind_from},
           {"bind_to", o.bind_to},
           {"leave_stopped", o.leave_stopped},
+          {"isolated", o.isolated},
           {"keep_capabilities", o.keep_capabilities},
           {"events", events}};
 }
 
 StemOptions from_json(const json &j) {
-  return {j["criu"],         j["folder"],        j["terminal"],      j["inherited"],
-          j["own_terminal"], j["new_namespace"], j["own_terminals"], j["last_pid"],
-          j["bind_from"],    j["bind_to"],       j["leave_stopped"], j["keep_capabilities"]};
+  return {j["criu"],
+          j["folder"],
+          j["terminal"],
+          j["inherited"],
+          j["own_terminal"],
+          j["new_namespace"],
+          j["own_terminals"],
+          j["last_pid"],
+          j["bind_from"],
+          j["bind_to"],
+          j["leave_stopped"],
+          j["isolated"],
+          j["keep_capabilities"]};
 }
 
 class StemProcess {
@@ -111,6 +124,8 @@ class StemProcess {
   }
 
   Result<pid_t> restore() {
+    IpcLimits limits;
+    if (o_.isolated) CKPT_CHECK(limits.cover(o_.folder));
     UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     UniqueFd console(
         ::open((o_.folder + "/console").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
@@ -180,7 +195,8 @@ Result<Stem> start_stem(const StemOptions &o) {
   stem.events = std::move(ends.first);
   UniqueFd events = std::move(ends.second);
   Spawn spec{.argv = {"/proc/self/exe", "--stem", to_json(o, events.get()).dump()},
-             .keep = o.inherited};
+             .keep = o.inherited,
+             .in_child = keep_isolation()};
   spec.keep.push_back(events.get());
   if (o.terminal >= 0) spec.keep.push_back(o.terminal);
   if (o.new_namespace) spec.new_namespaces = CLONE_NEWPID | CLONE_NEWNS;

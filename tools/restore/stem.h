@@ -61,6 +61,7 @@ struct StemOptions {
   pid_t last_pid = 0;              // in a new namespace: PIDs of helpers start above this
   std::string bind_from, bind_to;  // in a new namespace: a bind mount
   std::set<pid_t> leave_stopped;   // processes that were stopped before the dump
+  bool isolated = false;           // in a user namespace of ckpt-run --isolate
   bool keep_capabilities = false;  // CRIU gets those that this process has
 };
 

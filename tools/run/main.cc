@@ -29,6 +29,7 @@
 #include "tools/session/batch.h"
 #include "tools/session/batch_names.h"
 #include "tools/session/early_warnings.h"
+#include "tools/session/isolation.h"
 #include "tools/session/job_member.h"
 #include "tools/session/job_signals.h"
 #include "tools/session/keeper.h"
@@ -58,6 +59,7 @@ struct Options {
   bool managed_on_host = false;
   bool device_owner = false;
   bool share_ipc = false;
+  bool isolate = false;
   bool audit = false;
   bool list_devices = false;
   bool json = false;
@@ -189,6 +191,8 @@ Result<int> run_program(const Options &options) {
     CKPT_TRY(std::optional<int> code, continue_job(options));
     if (code) return *code;
   }
+  // Before any thread: a process with several cannot change its user namespace.
+  if (options.isolate) CKPT_CHECK(isolate());
   // The devices that the program may use, and the environment that leads it to our drivers.
   CKPT_TRY(DeviceChoice devices, choose_devices(options.device));
   if (is_split(devices)) return Failure(not_split_at_start());
@@ -287,6 +291,9 @@ void add_options(CommandLine &line, Options &o) {
             "during a dump, let another process hold CUDA device memory and copy it meanwhile");
   line.flag("--share-ipc", o.share_ipc,
             "share System V memory, semaphores and message queues with programs outside");
+  line.flag("--isolate", o.isolate,
+            "as an ordinary user: namespaces of its own for the program, without a network, in "
+            "which this user can checkpoint it without ckpt-helper, with its TCP connections");
   line.flag("--audit", o.audit,
             "catch CUDA's driver by whatever path the program opens it, with an auditing library");
   Option list = line.flag("--list-devices", o.list_devices, "print the devices and exit");

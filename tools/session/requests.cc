@@ -24,6 +24,7 @@
 #include "tools/proc/command.h"
 #include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
+#include "tools/session/isolation.h"
 #include "tools/session/keeper.h"
 #include "tools/session/process_tree.h"
 
@@ -347,7 +348,8 @@ Result<> Keeper::start_ckpt_dump(std::vector<std::string> arguments, const std::
              .err = null.get(),
              .keep = inherited,
              .folder = folder,
-             .own_group = true};
+             .own_group = true,
+             .in_child = keep_isolation()};
   CKPT_TRY(pid_t dump, spawn(spec));
   dump_requests_.push_back({dump, own, std::move(report), std::move(ended)});
   return {};

@@ -44,9 +44,15 @@ void spend_kernel_time(Context &c, u64 instructions, u64 memory_bytes, bool mapp
             nanoseconds(bus * m->crowd)});
 }
 
-void spend_copy_time(Context &c, u64 bytes) {
+// On the device each byte is read and written, at the rate that kernels have, and in their place: a
+// copy that fills the memory's rate leaves them none.
+void spend_copy_time(Context &c, u64 bytes, bool on_device) {
   const std::optional<Model> &m = process().model;
   if (!m) return;
+  if (on_device) {
+    double work = m->launch + time_of(2 * static_cast<double>(bytes), m->memory);
+    return spend(c, {0, nanoseconds(work), 0, 0, 0});
+  }
   double bus = m->launch + time_of(static_cast<double>(bytes), m->copy);
   spend(c, {0, 0, 0, nanoseconds(bus), nanoseconds(bus * m->crowd)});
 }

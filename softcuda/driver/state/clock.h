@@ -19,7 +19,8 @@ i64 event_time();
 void set_model_time_to_now();
 // Wait, on a stream's thread, until the modelled device has done this work. Without a model they
 // return at once. `mapped`: the kernel accessed pinned memory of the host.
+// `on_device`: the copy reads and writes memory of this device only.
 void spend_kernel_time(Context &c, u64 instructions, u64 memory_bytes, bool mapped);
-void spend_copy_time(Context &c, u64 bytes);
+void spend_copy_time(Context &c, u64 bytes, bool on_device);
 
 }  // namespace ckpt::softcuda::driver

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
 
 #include "cuda/arrays.h"
 #include "cuda/copies.h"
@@ -32,6 +33,32 @@ CUresult resolve_side(const api::CopySide &s, const CUDA_MEMCPY3D &d, char *&at,
   return resolve(b.first, b.bytes, at, pageable) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+// The device whose memory has one side of a copy, or none.
+std::optional<u32> device_of(const api::CopySide &s) {
+  u64 at = s.address;
+  if (s.is_array()) {
+    const Array *a = process().arrays.get(s.array);
+    if (a == nullptr) return std::nullopt;
+    at = a->base;
+  }
+  std::optional<Allocation> found = process().memory->find(at);
+  if (!found) return std::nullopt;
+  switch (found->kind) {
+    case MemoryKind::Device:
+    case MemoryKind::Mapping:
+    case MemoryKind::Pool:
+    case MemoryKind::Imported: return found->device;
+    default: return std::nullopt;
+  }
+}
+
+// Only such a copy does without the bus.
+bool stays_on_a_device(const Box &b) {
+  if (b.src_pageable || b.dst_pageable) return false;
+  std::optional<u32> from = device_of(api::source_of(b.described));
+  return from.has_value() && from == device_of(api::target_of(b.described));
+}
+
 }  // namespace
 
 bool resolve(u64 p, u64 bytes, char *&host, bool &pageable) {
@@ -47,7 +74,9 @@ bool resolve(u64 p, u64 bytes, char *&host, bool &pageable) {
 
 void run(Context *c, const Box &b) {
   run(b);
-  if (c != nullptr) spend_copy_time(*c, b.width * b.height * b.depth);
+  if (c != nullptr && process().model) {
+    spend_copy_time(*c, b.width * b.height * b.depth, stays_on_a_device(b));
+  }
 }
 
 void run(const Box &b) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures a known amount of work with events. Prints the milliseconds of a kernel and of a copy.
-// With an argument N, also those of N kernels in a row, and of a copy during a kernel on mapped
-// memory.
+// With an argument N, also those of N kernels in a row, of a copy during a kernel on mapped memory,
+// and of a copy of the same size on the device.
 #include <unistd.h>
 
 #include "check.h"
@@ -51,6 +51,15 @@ int main(int argc, char **argv) {
   CUDA(cudaMemcpyAsync(p, host, bytes, cudaMemcpyHostToDevice, copies));
   CUDA(cudaEventRecord(e[5], copies));
   CUDA(cudaDeviceSynchronize());
-  std::printf("%.2f %.2f\n", between(e[2], e[3]), between(e[4], e[5]));
+  float *other;
+  CUDA(cudaMalloc(&other, bytes));
+  cudaEvent_t begin, end;
+  CUDA(cudaEventCreate(&begin));
+  CUDA(cudaEventCreate(&end));
+  CUDA(cudaEventRecord(begin));
+  CUDA(cudaMemcpyAsync(other, p, bytes, cudaMemcpyDeviceToDevice));
+  CUDA(cudaEventRecord(end));
+  CUDA(cudaDeviceSynchronize());
+  std::printf("%.2f %.2f %.2f\n", between(e[2], e[3]), between(e[4], e[5]), between(begin, end));
   return passed();
 }

@@ -124,6 +124,23 @@ TEST_CASE("options and groups of a socket are set in another one") {
   CHECK(copy.groups == state.groups);
 }
 
+// The kernel gives an accepted connection the hop limit of a packet as IP_MULTICAST_TTL.
+TEST_CASE("an accepted connection has no option that could not be set again") {
+  UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  auto *address = reinterpret_cast<sockaddr *>(&at);
+  REQUIRE(::bind(listener.get(), address, size) == 0);
+  REQUIRE(::getsockname(listener.get(), address, &size) == 0);
+  REQUIRE(::listen(listener.get(), 1) == 0);
+  REQUIRE(::connect(client.get(), address, size) == 0);
+  UniqueFd accepted(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  CHECK(SocketState::of(accepted.get(), ::getpid()).apply_to(client.get()).empty());
+}
+
 TEST_CASE("what cannot be set is named, and unknown names are ignored") {
   UniqueFd fd = datagram();
   SocketState state;

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ckpt-run --isolate`: an ordinary user dumps and restores programs with TCP connections, and MPI jobs, without root
+and without ckpt-helper."""
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+
+from conftest import PROGRAMS, wait_for
+from hostile_user import criu_for_users  # noqa: F401
+from rootless import UID, as_user, assert_is_users, refused, root, status, user  # noqa: F401 (fixtures)
+from test_mpi import STEPS, check_end, mpi  # noqa: F401 (mpi is a fixture)
+
+NAMESPACES = subprocess.run([*as_user(), "unshare", "--user", "--map-current-user", "--net", "true"], capture_output=True)
+
+pytestmark = [pytest.mark.skipif(NAMESPACES.returncode != 0, reason="users cannot make namespaces here"),
+              pytest.mark.usefixtures("criu_for_users")]
+
+# Two processes and a thread with connections; System V memory; a pseudo-terminal of its own.
+PROGRAM = """
+import os, pty, socket, sys, threading, time
+listener = socket.socket(); listener.bind(("127.0.0.1", 0)); listener.listen(1)
+a = socket.create_connection(listener.getsockname()); b, _ = listener.accept()
+inner, outer = pty.openpty()
+child = os.fork()
+if child == 0:
+    a.close()
+    while data := b.recv(64):
+        b.sendall(data)
+    os._exit(0)
+b.close()
+print("ready", os.getpid(), flush=True)
+for n in range(int(sys.argv[1])):
+    a.sendall(b"%d" % n)
+    assert a.recv(64) == b"%d" % n
+    os.write(outer, b"x\\n"); assert os.read(inner, 16)
+    open("count", "w").write(str(n))
+    time.sleep(0.02)
+a.close()
+os.waitpid(child, 0)
+print("end", n, flush=True)
+"""
+
+
+@pytest.fixture
+def program(user):
+    path = user.folder / "program.py"
+    path.write_text(PROGRAM)
+
+    def start(steps=10**9, *options):
+        job = user.run("/usr/bin/python3", path, steps, options=["--isolate", *options])
+        job.wait_lines(1)
+        return job
+
+    return start
+
+
+def counts_on(user):
+    (user.folder / "count").unlink(missing_ok=True)
+    wait_for(lambda: (user.folder / "count").exists(), "the program's next step")
+
+
+def test_a_user_dumps_and_restores_connections(user, program):
+    """Three images in a row; a program that has no rights; its exit code and its output."""
+    job = program(200)
+    assert_is_users(job.program())
+    at = job.pid
+    for n in range(2):
+        counts_on(user)
+        user.dump(at, f"{n}.img")
+        assert job.wait() == 85
+        job = user.start("ckpt-restore", f"{n}.img")
+        counts_on(user)
+        at = job.pid
+        assert_is_users(job.program())
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-1] == "end 199"
+
+
+def test_it_runs_on_after_a_dump(user, program):
+    job = program(150)
+    counts_on(user)
+    user.dump(job.program(), "a.img", "--leave-running")
+    assert job.wait() == 0, job.error_text
+    restored = user.restore("a.img")
+    counts_on(user)
+    os.kill(restored, signal.SIGTERM)
+
+
+def test_two_restores_run_at_the_same_time(user, program):
+    """Each has PIDs, a network and terminals of its own."""
+    job = program()
+    user.dump(job.pid, "a.img")
+    job.wait()
+    first, second = user.restore("a.img"), user.restore("a.img")
+    assert status(first)["NSpid"][-1] == status(second)["NSpid"][-1]
+    for pid in (first, second):
+        assert_is_users(pid)
+        counts_on(user)
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_checkpoints_of_its_keeper(user, program):
+    """By --every, and at a signal with --image: ckpt-dump is started inside of the namespaces."""
+    job = program(10**9, "--every", "1s", "--image-dir", str(user.folder))
+    wait_for(lambda: list(user.folder.glob("*.img")), "an image")
+    job.kill()
+    counted = program(10**9, "--image", str(user.folder / "series"), "--on-signal", "TERM")
+    counts_on(user)
+    counted.process.send_signal(signal.SIGTERM)
+    assert counted.wait() == 85, counted.error_text
+    again = user.run("/usr/bin/python3", user.folder / "program.py", 10**9,
+                     options=["--isolate", "--image", str(user.folder / "series")])
+    counts_on(user)
+    again.kill()
+
+
+def test_its_network_is_its_own(user):
+    script = "import socket; print(socket.if_nameindex())"
+    job = user.run("/usr/bin/python3", "-c", script, options=["--isolate"])
+    assert job.wait() == 0, job.error_text
+    assert job.text.strip() == "[(1, 'lo')]"
+
+
+def test_root_is_told_who_can_dump_and_restore_it(user, root, program):
+    job = program()
+    said = refused(root("ckpt-dump", job.pid, "-o", "a.img"))
+    assert "isolated (ckpt-run --isolate)" in said and "runuser" in said
+    user.dump(job.pid, "b.img")
+    job.wait()
+    said = refused(root("ckpt-restore", "b.img"))
+    assert "isolated (ckpt-run --isolate)" in said and "runuser" in said
+    assert root("ckpt-run", "--isolate", "true").returncode == 125
+
+
+def test_another_user_cannot(user, program):
+    job = program()
+    other = subprocess.run([*as_user(UID + 1), *user.command("ckpt-dump", job.pid, "-o", "/tmp/other.img")[len(as_user()):]],
+                           env=user.env, cwd="/", capture_output=True, text=True, timeout=60)
+    assert other.returncode == 1
+    counts_on(user)
+
+
+def test_the_program_itself_gets_no_rights(user):
+    """It has no capability, and a ckpt-dump that it starts gets none either."""
+    script = ("import subprocess, os\n"
+              "r = subprocess.run([os.environ['DUMP'], str(os.getpid())], capture_output=True, text=True)\n"
+              "print(r.returncode, r.stderr)")
+    user.env["DUMP"] = user.command("ckpt-dump")[-1]
+    job = user.run("/usr/bin/python3", "-c", script, options=["--isolate"])
+    assert job.wait() == 0, job.error_text
+    assert job.lines[0].startswith("1 ") and "started by the isolated program itself" in job.text
+
+
+@pytest.mark.alone
+def test_an_mpi_job_of_a_user(user, mpi):  # noqa: F811
+    """Open MPI and MPICH on one node: dumped twice, and the ranks end with the right result."""
+    mpirun, ranks = mpi
+    copy = user.folder / "ranks"
+    copy.write_bytes(pathlib.Path(ranks).read_bytes())
+    copy.chmod(0o755)
+    job = user.run(*mpirun, copy, STEPS, options=["--isolate"])
+    job.wait_lines(3)
+    user.dump(job.pid, "one.img")
+    assert job.wait() == 85
+    job = user.start("ckpt-restore", "one.img")
+    job.wait_lines(2)
+    user.dump(job.pid, "two.img")
+    assert job.wait() == 85
+    check_end(user.start("ckpt-restore", "two.img"))
