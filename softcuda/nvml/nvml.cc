@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libnvidia-ml.so.1: what a resource manager asks about devices. The broker has the answers.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -270,20 +272,67 @@ NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t devic
 
 namespace {
 
-// What a device with the power of the model would have consumed. `give` has the model and what the
-// device's engines have done.
-nvmlReturn_t with_power(nvmlDevice_t device,
-                        const std::function<void(const Model &, const broker::EngineUse &)> &give) {
-  WITH_DEVICE(device, index);
-  Result<std::optional<Model>> model = model_of_environment();
-  if (!model || !*model || !(*model)->has_power()) return NVML_ERROR_NOT_SUPPORTED;
+// What the device's engines have done: only a device with a model has engines. Under the lock.
+nvmlReturn_t engines_of(u32 index, Model &model, broker::EngineUse &out) {
+  Result<std::optional<Model>> found = model_of_environment();
+  if (!found || !*found) return NVML_ERROR_NOT_SUPPORTED;
   auto use = ask<broker::EngineUse>([&](broker::Client &c) { return c.engines(index); });
   if (!use) return NVML_ERROR_UNKNOWN;
-  give(**model, *use);
+  model = **found;
+  out = *use;
   return NVML_SUCCESS;
 }
 
+// What a device with the power of the model would have consumed.
+nvmlReturn_t with_power(nvmlDevice_t device,
+                        const std::function<void(const Model &, const broker::EngineUse &)> &give) {
+  WITH_DEVICE(device, index);
+  Model model;
+  broker::EngineUse use;
+  if (nvmlReturn_t e = engines_of(index, model, use); e != NVML_SUCCESS) return e;
+  if (!model.has_power()) return NVML_ERROR_NOT_SUPPORTED;
+  give(model, use);
+  return NVML_SUCCESS;
+}
+
+// What this process has last read of a device's engines, and the rates that followed from it.
+struct Sample {
+  broker::EngineUse use;
+  nvmlUtilization_t rates{};
+};
+
+// The shortest that the reference of nvmlUtilization_t names.
+constexpr i64 kSampleNanoseconds = 1'000'000'000 / 6;
+
+unsigned percent(i64 part, i64 whole) {
+  return static_cast<unsigned>(std::clamp<i64>(100 * part / whole, 0, 100));
+}
+
+nvmlUtilization_t rates_between(const broker::EngineUse &a, const broker::EngineUse &b) {
+  i64 time = b.all - a.all;
+  return {percent(b.kernels - a.kernels, time), percent(b.bus - a.bus, time)};
+}
+
 }  // namespace
+
+// Between two calls of this process that are a sample period apart. Until then: whether an engine
+// works at this moment. "memory" is the time of copies.
+NVML_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *out) {
+  static std::map<u32, Sample> samples;
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  WITH_DEVICE(device, index);
+  Model model;
+  broker::EngineUse use;
+  if (nvmlReturn_t e = engines_of(index, model, use); e != NVML_SUCCESS) return e;
+  auto [at, is_first] = samples.try_emplace(index);
+  Sample &last = at->second;
+  if (is_first || use.all < last.use.all)  // the latter: another broker's
+    last = {use, {use.runs_kernel ? 100u : 0u, use.uses_bus ? 100u : 0u}};
+  else if (use.all - last.use.all >= kSampleNanoseconds)
+    last = {use, rates_between(last.use, use)};
+  *out = last.rates;
+  return NVML_SUCCESS;
+}
 
 // Millijoules since the driver was loaded: here since the broker's start.
 NVML_API nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device,
@@ -334,4 +383,3 @@ NOT_SUPPORTED(nvmlDeviceGetPowerManagementLimit)
 NOT_SUPPORTED(nvmlDeviceGetSupportedClocksThrottleReasons)
 NOT_SUPPORTED(nvmlDeviceGetTemperature)
 NOT_SUPPORTED(nvmlDeviceGetTemperatureThreshold)
-NOT_SUPPORTED(nvmlDeviceGetUtilizationRates)

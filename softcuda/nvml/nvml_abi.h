@@ -28,6 +28,11 @@ struct nvmlMemory_v2_t {
   unsigned long long total, reserved, free, used;
 };
 
+// Per cent of the last sample period.
+struct nvmlUtilization_t {
+  unsigned int gpu, memory;
+};
+
 struct nvmlPciInfo_t {
   char busIdLegacy[16];  // "0000:01:00.0"
   unsigned int domain, bus, device;

@@ -225,7 +225,7 @@ def test_the_power_of_gpus_that_have_a_sensor(ckpt, make, tmp_path):  # noqa: F8
     time.sleep(0.5)
     [after] = [v for (name, _), v in scrape(n).items() if name == "ckpt_gpu_energy_joules_total"]
     assert after - before >= 0.4 * 40
-    assert "1 programs, 40 W  " in subprocess.run([n.ckpt.tool("ckpt-top"), "--once"], env=n.ckpt.env, capture_output=True, text=True).stdout
+    assert "1 programs, 0 % busy, 40 W  " in subprocess.run([n.ckpt.tool("ckpt-top"), "--once"], env=n.ckpt.env, capture_output=True, text=True).stdout
     model.write_text("launch 0\n")
     time.sleep(0.2)
     assert not [name for (name, _) in scrape(n) if "watts" in name or "joules" in name]

@@ -18,7 +18,7 @@ struct TableOptions {
   int first = 0;   // with `height`: so many programs are scrolled out of sight
   bool colours = false;
   std::string sort = "arrival";        // one of kSortings
-  const MemoryGraph *graph = nullptr;  // shown below each GPU
+  const UsageGraph *graph = nullptr;  // shown below each GPU
 };
 
 inline const std::vector<std::string> kSortings = {"arrival", "pid", "user", "time", "memory"};

@@ -36,6 +36,12 @@ struct Power {
   double watts = 0;
 };
 
+// Shares of the last sample period, from 0 to 1.
+struct Utilization {
+  double kernels = 0;  // one or more kernels ran
+  double memory = 0;   // the GPU's memory was read or written
+};
+
 class Meter {
  public:
   virtual ~Meter() = default;
@@ -43,6 +49,11 @@ class Meter {
   virtual Result<Reading> read(size_t gpu) = 0;
   // No value: the device has no sensor, or it is not measured.
   virtual std::optional<Power> power(size_t gpu) const {
+    (void)gpu;
+    return {};
+  }
+  // No value: the driver does not report it, as with MIG, or the device is not measured.
+  virtual std::optional<Utilization> utilization(size_t gpu) const {
     (void)gpu;
     return {};
   }

@@ -44,6 +44,10 @@ class Node final : public Meter {
     return gpus_[gpu].measured ? nvml_->power(gpu) : std::nullopt;
   }
 
+  std::optional<Utilization> utilization(size_t gpu) const override {
+    return gpus_[gpu].measured ? nvml_->utilization(gpu) : std::nullopt;
+  }
+
  private:
   std::unique_ptr<Meter> nvml_;
   std::vector<MeteredGpu> gpus_;  // NVML's come first, in its order

@@ -28,6 +28,9 @@ struct ProcessInfo {
   unsigned long long bytes;
   unsigned gpu_instance, compute_instance;
 };
+struct Rates {
+  unsigned gpu, memory;  // per cent
+};
 constexpr unsigned long long kNotAvailable = ~0ull;
 
 struct Calls {
@@ -42,6 +45,7 @@ struct Calls {
   Status (*processes)(Device, unsigned *, ProcessInfo *);
   Status (*energy)(Device, unsigned long long *);  // millijoules since the driver was loaded
   Status (*watts)(Device, unsigned *);             // milliwatts
+  Status (*utilization)(Device, Rates *);
 };
 
 template <class F>
@@ -62,6 +66,7 @@ Result<Calls> find_calls(void *library, const std::string &path) {
   find(library, "nvmlDeviceGetComputeRunningProcesses_v3", c.processes);
   find(library, "nvmlDeviceGetTotalEnergyConsumption", c.energy);
   find(library, "nvmlDeviceGetPowerUsage", c.watts);
+  find(library, "nvmlDeviceGetUtilizationRates", c.utilization);
   return c;
 }
 
@@ -99,6 +104,15 @@ class Nvml final : public Meter {
     if (calls_.energy != nullptr && calls_.energy(d, &millijoules) == kSuccess)
       p.joules = static_cast<double>(millijoules) * kMilli;
     return p;
+  }
+
+  std::optional<Utilization> utilization(size_t gpu) const override {
+    constexpr double kPercent = 0.01;
+    Rates rates{};
+    if (calls_.utilization == nullptr ||
+        calls_.utilization(devices_[gpu], &rates) != kSuccess)
+      return {};
+    return Utilization{.kernels = rates.gpu * kPercent, .memory = rates.memory * kPercent};
   }
 
  private:

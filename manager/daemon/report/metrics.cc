@@ -48,6 +48,20 @@ void put_power(Text &text, const Meter &meter) {
     if (all[g] && all[g]->joules) text.sample(*all[g]->joules, {{"gpu", meter.gpus()[g].uuid}});
 }
 
+// Devices whose driver does not report it have no sample.
+void put_utilization(Text &text, const Meter &meter) {
+  std::vector<std::optional<Utilization>> all;
+  for (size_t g = 0; g < meter.gpus().size(); g++) all.push_back(meter.utilization(g));
+  text.metric("ckpt_gpu_utilization_ratio", "gauge",
+              "Share of NVML's last sample period in which kernels ran on the GPU.");
+  for (size_t g = 0; g < all.size(); g++)
+    if (all[g]) text.sample(all[g]->kernels, {{"gpu", meter.gpus()[g].uuid}});
+  text.metric("ckpt_gpu_memory_utilization_ratio", "gauge",
+              "Share of NVML's last sample period in which the GPU's memory was read or written.");
+  for (size_t g = 0; g < all.size(); g++)
+    if (all[g]) text.sample(all[g]->memory, {{"gpu", meter.gpus()[g].uuid}});
+}
+
 void put_programs(Text &text, const Policy &policy, const Accounting &accounting) {
   text.metric("ckpt_programs", "gauge", "Programs by state.");
   auto count = [&](auto holds) { return std::ranges::count_if(policy.programs(), holds); };
@@ -107,6 +121,7 @@ std::string metrics_text(const Policy &policy, const Meter &meter, const Counter
       .sample(1, {{"version", CKPT_VERSION}});
   put_gpus(text, policy, accounting, meter);
   put_power(text, meter);
+  put_utilization(text, meter);
   put_programs(text, policy, accounting);
   put_events(text, counters);
   put_decisions(text, counters);

@@ -38,6 +38,10 @@ json gpu_as_json(const Gpu &gpu, const GpuAccount &account, const Meter &meter, 
     j["watts"] = power->watts;
     if (power->joules) j["joules"] = *power->joules;
   }
+  if (std::optional<Utilization> used = meter.utilization(index)) {
+    j["utilization"] = used->kernels;
+    j["memory_utilization"] = used->memory;
+  }
   j["context_bytes"] = gpu.context_known ? json(gpu.context_bytes) : json();
   return j;
 }
