@@ -29,27 +29,27 @@ void Svg::text(double x, double y, std::string_view words, const char *anchor, c
 
 void Svg::rect(double x, double y, double width, double height, const char *fill,
                std::string_view title) {
-  body_ += fmt::format(
-      "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"", x, y, width,
-      height, fill);
+  body_ +=
+      fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\"",
+                  x, y, width, height, fill);
   body_ += title.empty() ? "/>\n"
-                         : fmt::format(" stroke=\"white\" stroke-width=\"0.3\"><title>{}</title>"
-                                       "</rect>\n",
-                                       xml_escaped(title));
+                         : fmt::format(
+                               " stroke=\"white\" stroke-width=\"0.3\"><title>{}</title>"
+                               "</rect>\n",
+                               xml_escaped(title));
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, const char *stroke) {
-  body_ += fmt::format(
-      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", x1, y1, x2,
-      y2, stroke);
+  body_ +=
+      fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n",
+                  x1, y1, x2, y2, stroke);
 }
 
 void Svg::polyline(const std::vector<std::pair<double, double>> &points, const char *stroke) {
   std::string path;
   for (auto [x, y] : points) path += fmt::format("{:.1f},{:.1f} ", x, y);
-  body_ +=
-      fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n",
-                  path, stroke);
+  body_ += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n",
+                       path, stroke);
 }
 
 std::string Svg::picture(double height) const {

@@ -1,54 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libnvidia-ml.so.1: what a resource manager asks about devices. The broker has the answers.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <thread>
 
-#include "softcuda/broker/away.h"
-#include "softcuda/broker/client.h"
 #include "softcuda/broker/device_file.h"
-#include "softcuda/device/model.h"
-#include "softcuda/nvml/nvml_abi.h"
+#include "softcuda/nvml/session.h"
 
-#define NVML_API extern "C" __attribute__((visibility("default")))
-
-using namespace ckpt;
-using namespace ckpt::softcuda;
-
-namespace {
-
-constexpr const char *kDriverVersion = "580.00 (software)";
-constexpr int kCudaVersion = 13000;
-constexpr unsigned kNoInstance = 0xffffffff;
+namespace ckpt::softcuda::nvml {
 
 std::mutex mutex;
-
-// Waits while the driver of this process is away (softcuda/broker/away.h).
-class Lock {
- public:
-  Lock() {
-    while (g_driver_away) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    lock_.lock();
-  }
-
- private:
-  std::unique_lock<std::mutex> lock_{mutex, std::defer_lock};
-};
-
 std::unique_ptr<broker::Client> client;
-unsigned uses = 0;
-
-// A handle is an index plus one.
-nvmlDevice_t handle(unsigned index) {
-  return reinterpret_cast<nvmlDevice_t>(static_cast<size_t>(index) + 1);
-}
 
 nvmlReturn_t index_of(nvmlDevice_t device, u32 &index) {
   if (!client) return NVML_ERROR_UNINITIALIZED;
@@ -58,20 +20,24 @@ nvmlReturn_t index_of(nvmlDevice_t device, u32 &index) {
   return NVML_SUCCESS;
 }
 
-// Connects to the broker for one question only, so that a program that monitors devices can be
-// checkpointed.
-template <class T>
-Result<T> ask(const std::function<Result<T>(broker::Client &)> &question) {
-  CKPT_CHECK(client->reconnect());
-  Result<T> answer = question(*client);
-  client->disconnect();
-  return answer;
-}
+}  // namespace ckpt::softcuda::nvml
 
-#define WITH_DEVICE(device, index) \
-  Lock lock;                       \
-  u32 index = 0;                   \
-  if (nvmlReturn_t e = index_of(device, index); e != NVML_SUCCESS) return e
+using namespace ckpt;
+using namespace ckpt::softcuda;
+using namespace ckpt::softcuda::nvml;
+
+namespace {
+
+constexpr const char *kDriverVersion = "580.00 (software)";
+constexpr int kCudaVersion = 13000;
+constexpr unsigned kNoInstance = 0xffffffff;
+
+unsigned uses = 0;
+
+// A handle is an index plus one.
+nvmlDevice_t handle(unsigned index) {
+  return reinterpret_cast<nvmlDevice_t>(static_cast<size_t>(index) + 1);
+}
 
 nvmlReturn_t put(const std::string &text, char *out, unsigned length) {
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -268,92 +234,6 @@ NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t devic
                                                               unsigned int *count,
                                                               nvmlProcessInfo_t *out) {
   return nvmlDeviceGetComputeRunningProcesses_v3(device, count, out);
-}
-
-namespace {
-
-// What the device's engines have done: only a device with a model has engines. Under the lock.
-nvmlReturn_t engines_of(u32 index, Model &model, broker::EngineUse &out) {
-  Result<std::optional<Model>> found = model_of_environment();
-  if (!found || !*found) return NVML_ERROR_NOT_SUPPORTED;
-  auto use = ask<broker::EngineUse>([&](broker::Client &c) { return c.engines(index); });
-  if (!use) return NVML_ERROR_UNKNOWN;
-  model = **found;
-  out = *use;
-  return NVML_SUCCESS;
-}
-
-// What a device with the power of the model would have consumed.
-nvmlReturn_t with_power(nvmlDevice_t device,
-                        const std::function<void(const Model &, const broker::EngineUse &)> &give) {
-  WITH_DEVICE(device, index);
-  Model model;
-  broker::EngineUse use;
-  if (nvmlReturn_t e = engines_of(index, model, use); e != NVML_SUCCESS) return e;
-  if (!model.has_power()) return NVML_ERROR_NOT_SUPPORTED;
-  give(model, use);
-  return NVML_SUCCESS;
-}
-
-// What this process has last read of a device's engines, and the rates that followed from it.
-struct Sample {
-  broker::EngineUse use;
-  nvmlUtilization_t rates{};
-};
-
-// The shortest that the reference of nvmlUtilization_t names.
-constexpr i64 kSampleNanoseconds = 1'000'000'000 / 6;
-
-unsigned percent(i64 part, i64 whole) {
-  return static_cast<unsigned>(std::clamp<i64>(100 * part / whole, 0, 100));
-}
-
-nvmlUtilization_t rates_between(const broker::EngineUse &a, const broker::EngineUse &b) {
-  i64 time = b.all - a.all;
-  return {percent(b.kernels - a.kernels, time), percent(b.bus - a.bus, time)};
-}
-
-}  // namespace
-
-// Between two calls of this process that are a sample period apart. Until then: whether an engine
-// works at this moment. "memory" is the time of copies.
-NVML_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *out) {
-  static std::map<u32, Sample> samples;
-  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  WITH_DEVICE(device, index);
-  Model model;
-  broker::EngineUse use;
-  if (nvmlReturn_t e = engines_of(index, model, use); e != NVML_SUCCESS) return e;
-  auto [at, is_first] = samples.try_emplace(index);
-  Sample &last = at->second;
-  if (is_first || use.all < last.use.all)  // the latter: another broker's
-    last = {use, {use.runs_kernel ? 100u : 0u, use.uses_bus ? 100u : 0u}};
-  else if (use.all - last.use.all >= kSampleNanoseconds)
-    last = {use, rates_between(last.use, use)};
-  *out = last.rates;
-  return NVML_SUCCESS;
-}
-
-// Millijoules since the driver was loaded: here since the broker's start.
-NVML_API nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device,
-                                                          unsigned long long *out) {
-  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  return with_power(device, [&](const Model &m, const broker::EngineUse &use) {
-    constexpr double kMillijoules = 1e-6;  // of a watt for a nanosecond
-    double sum = m.idle * static_cast<double>(use.all) +
-                 m.active * static_cast<double>(use.kernels) +
-                 m.copying * static_cast<double>(use.bus);
-    *out = static_cast<unsigned long long>(sum * kMillijoules);
-  });
-}
-
-// Milliwatts at this moment.
-NVML_API nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int *out) {
-  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  return with_power(device, [&](const Model &m, const broker::EngineUse &use) {
-    double watts = m.idle + (use.runs_kernel ? m.active : 0) + (use.uses_bus ? m.copying : 0);
-    *out = static_cast<unsigned>(watts * 1e3);
-  });
 }
 
 // Properties that only hardware has. Programs such as hashcat look these functions up and give up

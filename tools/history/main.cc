@@ -40,7 +40,7 @@ struct Options {
   std::string user, job, file;
   bool json = false, fit = false, all_users = false;
   std::string metrics, trace, svg;  // the files for them
-  std::vector<std::string> homes;  // folders
+  std::vector<std::string> homes;   // folders
   std::optional<unsigned> last;
 };
 

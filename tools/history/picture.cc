@@ -68,8 +68,8 @@ Row row_of(const json &event) {
   std::string program = std::filesystem::path(json_string(event, "program")).filename().string();
   bool failed = json_string(event, "result") == "failed";
   Row row{.label = fmt::format("{} {} {}{}", local_time_of(event),
-                               printable(json_string(event, "event", "?"), kMostNameBytes), printable(program, kMostNameBytes),
-                               failed ? " (failed)" : ""),
+                               printable(json_string(event, "event", "?"), kMostNameBytes),
+                               printable(program, kMostNameBytes), failed ? " (failed)" : ""),
           .seconds = seconds_in(event, "seconds"),
           .steps = steps_of(event)};
   row.lanes = put_into_lanes(row.steps);

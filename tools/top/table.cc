@@ -53,8 +53,8 @@ std::string gpu_line(size_t index, const json &g, int width) {
   size_t columns = width > 0 && width < kWide ? kShortBarColumns : kBarColumns;
   u64 total = number(g, "total_bytes"), free = number(g, "free_bytes");
   std::string line = fmt::format("GPU {} {} {} of {} free, {} programs", index,
-                                 bar(total, free, number(g, "reserved_bytes"), columns), mebibytes(free),
-                                 mebibytes(total), number(g, "programs"));
+                                 bar(total, free, number(g, "reserved_bytes"), columns),
+                                 mebibytes(free), mebibytes(total), number(g, "programs"));
   if (g.contains("utilization"))
     line += fmt::format(", {:.0f} % busy", 100 * json_value(g, "utilization", 0.0));
   if (flag(g, "exclusive")) line += ", exclusive";
@@ -112,19 +112,37 @@ std::string user_of(const json &p) {
   return at->second;
 }
 
-constexpr const char *kTitles =
-    "    PID PRI STATE      GPU   USED  WANTS   KEPT EVICT   TIME USER     PROGRAM";
 constexpr size_t kStateAt = 12;
 
-std::string program_line(const json &status, const json &p) {
-  return fmt::format("{:>7} {:>3} {:<10} {:>3} {:>6} {:>6} {:>6} {:>5} {:>6} {:<8} {}",
-                     number(p, "pid"), json_value(p, "priority", i64{0}), state_of(p),
-                     place_of(status, p), number(p, "used_bytes") >> 20,
-                     number(p, "requested_bytes") >> 20, number(p, "kept_bytes") >> 20,
-                     number(p, "evictions"), human_duration(number(p, "seconds")), user_of(p),
-                     text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
-                         (flag(p, "exclusive") ? " (exclusive)" : "") +
-                         (p.contains("cannot_be_suspended") ? " (stays)" : ""));
+std::string titles(bool energy) {
+  return std::string("    PID PRI STATE      GPU   USED  WANTS   KEPT EVICT   TIME") +
+         (energy ? "  ENERGY" : "") + " USER     PROGRAM";
+}
+
+// Where GPUs have a counter; 80 columns have no room for it.
+bool has_energy(const json &status, int width) {
+  if (width > 0 && width < kWide) return false;
+  return std::ranges::any_of(json_list(status, "programs"),
+                             [](const json &p) { return p.contains("joules"); });
+}
+
+std::string energy_text(double joules) {
+  constexpr double kKilo = 1e3, kMega = 1e6;
+  if (joules < kKilo) return fmt::format("{:.0f} J", joules);
+  if (joules < kMega) return fmt::format("{:.1f} kJ", joules / kKilo);
+  return fmt::format("{:.1f} MJ", joules / kMega);
+}
+
+std::string program_line(const json &status, const json &p, bool energy) {
+  return fmt::format(
+      "{:>7} {:>3} {:<10} {:>3} {:>6} {:>6} {:>6} {:>5} {:>6}{} {:<8} {}", number(p, "pid"),
+      json_value(p, "priority", i64{0}), state_of(p), place_of(status, p),
+      number(p, "used_bytes") >> 20, number(p, "requested_bytes") >> 20,
+      number(p, "kept_bytes") >> 20, number(p, "evictions"), human_duration(number(p, "seconds")),
+      energy ? fmt::format("{:>8}", energy_text(json_value(p, "joules", 0.0))) : "", user_of(p),
+      text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
+          (flag(p, "exclusive") ? " (exclusive)" : "") +
+          (p.contains("cannot_be_suspended") ? " (stays)" : ""));
 }
 
 // The largest and the oldest first, numbers and names in their order.
@@ -187,10 +205,11 @@ std::string status_table(const json &status, const TableOptions &o) {
                   mebibytes(number(status, "disk_kept_bytes"))),
       0, 0, kBold);
   add("", 0, 0, kBold);
-  add(kTitles, 0, cut(kTitles, o.width).size(), kBold);
+  const bool energy = has_energy(status, o.width);
+  add(titles(energy), 0, cut(titles(energy), o.width).size(), kBold);
   auto fixed = static_cast<int>(lines.size());
   for (const json &p : sorted(json_list(status, "programs"), o.sort))
-    add(program_line(status, p), kStateAt, state_of(p).size(), colour_of(state_of(p)));
+    add(program_line(status, p, energy), kStateAt, state_of(p).size(), colour_of(state_of(p)));
   return scrolled(lines, fixed, o.first, o.height);
 }
 
@@ -225,6 +244,8 @@ WANTS     MiB that it has asked for and waits for
 KEPT      MiB of its contents that are kept in host memory or on disk
 EVICT     how often it was evicted
 TIME      since it has joined ckptd
+ENERGY    its share of the GPUs' energy since then, by the time of its kernels;
+          only where GPUs have a counter, and from 110 columns on
 )";
 }
 

@@ -17,7 +17,7 @@ struct TableOptions {
   int height = 0;  // lines; 0: all
   int first = 0;   // with `height`: so many programs are scrolled out of sight
   bool colours = false;
-  std::string sort = "arrival";        // one of kSortings
+  std::string sort = "arrival";       // one of kSortings
   const UsageGraph *graph = nullptr;  // shown below each GPU
 };
 

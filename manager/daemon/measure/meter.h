@@ -42,6 +42,12 @@ struct Utilization {
   double memory = 0;   // the GPU's memory was read or written
 };
 
+// For which part of a period a process ran kernels.
+struct KernelShare {
+  i32 pid = 0;
+  double share = 0;  // from 0 to 1
+};
+
 class Meter {
  public:
   virtual ~Meter() = default;
@@ -54,6 +60,11 @@ class Meter {
   }
   // No value: the driver does not report it, as with MIG, or the device is not measured.
   virtual std::optional<Utilization> utilization(size_t gpu) const {
+    (void)gpu;
+    return {};
+  }
+  // Of all periods since the last call; empty: no kernel ran, or the driver does not report it.
+  virtual std::vector<KernelShare> kernel_shares(size_t gpu) {
     (void)gpu;
     return {};
   }

@@ -88,8 +88,7 @@ TEST_CASE("how busy measured devices are is in the metrics and in the status") {
   Policy policy({}, gpus);
   std::string metrics = metrics_text(policy, *n, {});
   CHECK(metrics.find("ckpt_gpu_utilization_ratio{gpu=\"GPU-AA-1\"} 0.75\n") != metrics.npos);
-  CHECK(metrics.find("ckpt_gpu_memory_utilization_ratio{gpu=\"GPU-AA-1\"} 0.25\n") !=
-        metrics.npos);
+  CHECK(metrics.find("ckpt_gpu_memory_utilization_ratio{gpu=\"GPU-AA-1\"} 0.25\n") != metrics.npos);
   CHECK(metrics.find("utilization_ratio{gpu=\"GPU-AA-2\"}") == metrics.npos);
   auto status = nlohmann::json::parse(status_as_json(policy, *n, {}, Time(0)));
   CHECK(status["gpus"][0]["utilization"] == 0.75);
