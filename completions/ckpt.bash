@@ -328,9 +328,9 @@ _ckpt_history() {
   _ckpt_split
   case $prev in
     --user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
-    --file | --homes | --prometheus | --chrome-trace) _ckpt_files ;;
+    --file | --homes | --prometheus | --chrome-trace | --svg) _ckpt_files ;;
     --last) _ckpt_words '10 100' ;;
-    *) _ckpt_words '--job --last --user --file --fit --all-users --homes --prometheus --chrome-trace --json --version --help' ;;
+    *) _ckpt_words '--job --last --user --file --fit --all-users --homes --prometheus --chrome-trace --svg --json --version --help' ;;
   esac
 }
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The paper's figures 4 and 5 as SVG: which program was on which GPU, and when."""
-import html
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from svg import Svg  # noqa: E402
 
 WIDTH, LEFT, ROW, GAP, BAR = 900, 150, 15, 34, 10
 # One hue for each GPU: strong while a program runs there, pale while it is evicted or resumes.
@@ -18,15 +22,10 @@ def colour(state, gpu):
 class Picture:
     def __init__(self, seconds, scale):
         self.seconds, self.scale = seconds, scale
-        self.parts, self.y = [], 10
-
-    def text(self, x, y, words, anchor="start", size=11, weight="normal"):
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
-                          f'font-weight="{weight}">{html.escape(words)}</text>')
+        self.svg, self.y = Svg(WIDTH), 10
 
     def box(self, x, y, width, height, fill, opacity=1.0, title=""):
-        self.parts.append(f'<rect x="{x:.2f}" y="{y:.1f}" width="{max(width, 0.3):.2f}" height="{height}" fill="{fill}" '
-                          f'fill-opacity="{opacity}"><title>{html.escape(title)}</title></rect>')
+        self.svg.box(x, y, max(width, 0.3), height, fill, title, opacity)
 
     def at(self, seconds):
         return LEFT + (WIDTH - LEFT - 20) * seconds / self.seconds
@@ -36,17 +35,17 @@ class Picture:
         tick = 0
         while tick * self.scale <= self.seconds:
             x = self.at(tick * self.scale)
-            self.parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{y + 4}" stroke="#666"/>')
-            self.text(x, y + 15, str(tick), "middle", 10)
+            self.svg.line(x, y, x, y + 4, "#666")
+            self.svg.text(x, y + 15, str(tick), "middle", 10)
             tick += step
 
     def chart(self, title, runs):
         """One row for each program, in the order in which they first had a GPU."""
         begin = min(r.begun for r in runs)
-        self.text(10, self.y + 12, title, size=13, weight="bold")
+        self.svg.text(10, self.y + 12, title, size=13, weight="bold")
         self.y += 22
         for run in sorted(runs, key=lambda r: min((s[2] for s in r.spans if s[0] == "running"), default=r.ended)):
-            self.text(LEFT - 6, self.y + BAR, run.program.name, "end", 10)
+            self.svg.text(LEFT - 6, self.y + BAR, run.program.name, "end", 10)
             for state, gpu, start, end in run.spans:
                 fill, opacity = colour(state, gpu)
                 height = BAR if state not in WAITS else 3
@@ -61,18 +60,14 @@ class Picture:
         x = LEFT
         for i in range(gpus):
             self.box(x, self.y, 14, BAR, GPUS[i % len(GPUS)])
-            self.text(x + 18, self.y + 9, f"GPU {i}", size=10)
+            self.svg.text(x + 18, self.y + 9, f"GPU {i}", size=10)
             x += 75
         for fill, words in (("#b0b0b0", "evicted"), ("#d9d9d9", "not started")):
             self.box(x, self.y + 3, 14, 3, fill)
-            self.text(x + 18, self.y + 9, words, size=10)
+            self.svg.text(x + 18, self.y + 9, words, size=10)
             x += 85
-        self.text(x, self.y + 9, "pale: evicting or resuming; seconds of the paper's node", size=10)
+        self.svg.text(x, self.y + 9, "pale: evicting or resuming; seconds of the paper's node", size=10)
         self.y += 24
-
-    def svg(self):
-        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.y}" width="{WIDTH}" height="{self.y}" '
-                f'font-family="sans-serif"><rect width="100%" height="100%" fill="white"/>{"".join(self.parts)}</svg>\n')
 
 
 def draw(charts, gpus, scale):
@@ -82,4 +77,4 @@ def draw(charts, gpus, scale):
     for title, runs in charts:
         picture.chart(title, runs)
     picture.legend(gpus)
-    return picture.svg()
+    return picture.svg.picture(picture.y)

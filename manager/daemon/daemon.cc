@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/units.h"
 #include "common/ipc/unix_socket.h"
+#include "manager/daemon/io/bounded_message.h"
 #include "manager/daemon/report/metrics.h"
 #include "manager/daemon/report/status.h"
 
@@ -35,21 +36,6 @@ Result<> check_version(u32 version) {
   return fail_with_hint(fmt::format("the Manager speaks version {} of its protocol, not {}",
                                     managed::kVersion, version),
                         "use ckptd, ckpt-run and ckpt-top of the same version of ckpt");
-}
-
-// Bounds what a program makes the daemon keep and show. Its PID is the kernel's, in the Manager's
-// PID namespace: an administrator may end the program by it. 0 means a process outside of that
-// namespace.
-managed::ToManager bounded(const Peer &peer, managed::ToManager message) {
-  auto cut = [](std::string &text) {
-    if (text.size() > managed::kMaxReasonBytes) text.resize(managed::kMaxReasonBytes);
-  };
-  if (auto *m = std::get_if<in::Join>(&message)) m->pid = static_cast<u32>(peer.pid);
-  if (auto *m = std::get_if<in::Workload>(&message); m != nullptr && m->hash != 0)
-    m->hash = hash_of_user(peer.uid, m->hash);
-  if (auto *m = std::get_if<in::Failed>(&message)) cut(m->what);
-  if (auto *m = std::get_if<in::Unsuited>(&message)) cut(m->why);
-  return message;
 }
 
 }  // namespace
@@ -96,7 +82,7 @@ Result<> Daemon::serve_metrics() {
 std::string Daemon::metrics() {
   if (metrics_.empty() || now() - metrics_at_ >= kMetricsAge) {
     measure(nullptr);
-    metrics_ = metrics_text(policy_, measurements_.meter(), counters_);
+    metrics_ = metrics_text(policy_, measurements_.meter(), counters_, measurements_.energy());
     metrics_at_ = now();
   }
   return metrics_;
@@ -133,6 +119,7 @@ int Daemon::poll_timeout() const {
   };
   sooner(metrics_server_ ? metrics_server_->timeout() : -1);
   sooner(profiles_file_.timeout(policy_.profiles(), time));
+  sooner(measurements_.timeout(time, policy_));
   for (const Peer &p : peers_)
     if (std::optional<Time> next = next_of(p))
       sooner(static_cast<int>(
@@ -160,6 +147,7 @@ void Daemon::turn() {
   if (fds[0].revents != 0) turn_listener();
   if (metrics_server_) metrics_server_->turn();
   tick();
+  if (measurements_.timeout(now(), policy_) == 0) measure(nullptr);
   close_connections();
   if (profiles_file_.timeout(policy_.profiles(), now()) == 0)
     profiles_file_.save(policy_.profiles(), now());
@@ -308,7 +296,8 @@ void Daemon::send_statuses() {
 managed::ToProgram Daemon::status() {
   Users users;
   for (const Peer &p : peers_) users.emplace(p.id, p.uid);
-  std::string json = status_as_json(policy_, measurements_.meter(), users, now());
+  std::string json =
+      status_as_json(policy_, measurements_.meter(), users, now(), measurements_.energy());
   if (json.size() + sizeof(u32) <= managed::kMaxStatusBytes) return out::Status{std::move(json)};
   return out::Refused{fmt::format("the status of this node has {}, which is too large",
                                   mebibytes_needed(json.size())),

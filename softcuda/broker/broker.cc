@@ -96,6 +96,7 @@ Result<> Broker::handle(const PeerPtr &p) {
     case Request::Hold: return hold(*p, r);
     case Request::Drop: return drop(*p, r);
     case Request::Busy: return busy(*p, r);
+    case Request::Times: return times(*p, r);
   }
   return fail("message {} is unknown", m->type);
 }
@@ -185,6 +186,17 @@ Result<> Broker::busy(Peer &p, Reader r) {
   w.put(now - started_).put(e.kernel_time(now)).put(e.bus_time(now));
   w.put<u8>(e.runs_kernel(now)).put<u8>(e.uses_bus(now));
   return reply(p, Response::Busy, w);
+}
+
+Result<> Broker::times(Peer &p, Reader r) {
+  u32 device = r.get<u32>();
+  if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
+  i64 now = device_now();
+  std::map<i32, i64> times = engines_[device].kernel_times(now);
+  Writer w;
+  w.put(now - started_).put(static_cast<u32>(times.size()));
+  for (auto [pid, nanoseconds] : times) w.put(pid).put(nanoseconds);
+  return reply(p, Response::Times, w);
 }
 
 Result<> Broker::identify(Peer &p) {
@@ -295,6 +307,8 @@ void Broker::deliver(Peer &server, ByteView answer) {
 
 void Broker::disconnected(const PeerPtr &p) {
   std::erase(peers_, p);
+  if (std::ranges::none_of(peers_, [&](const PeerPtr &q) { return q->pid == p->pid; }))
+    for (Engines &e : engines_) e.forget(p->pid);
   shares_.withdraw_all(p->identity);
   held_.drop_all(p->identity);
   if (p->closing) return deliver(*p, p->last_answer);

@@ -55,6 +55,7 @@ class Broker {
   Result<> withdraw(Peer &p, Reader r);
   Result<> open(Peer &p, Reader r);
   Result<> busy(Peer &p, Reader r);
+  Result<> times(Peer &p, Reader r);
   Result<> answered(Peer &p, Reader r);
   void deliver(Peer &server, ByteView answer);
   void disconnected(const PeerPtr &p);

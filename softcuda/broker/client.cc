@@ -208,6 +208,21 @@ Result<EngineUse> Client::engines(u32 device) {
   return u;
 }
 
+Result<KernelTimes> Client::kernel_times(u32 device) {
+  Writer w;
+  w.put(broker_index(device));
+  CKPT_TRY(Bytes body, call(Request::Times, w.bytes(), Response::Times));
+  Reader r(body);
+  KernelTimes times;
+  times.all = r.get<i64>();
+  for (u32 n = r.get<u32>(); n > 0 && r.ok(); --n) {
+    i32 pid = r.get<i32>();
+    times.of[pid] = r.get<i64>();
+  }
+  if (!r.done()) return fail("the answer of the software device's broker is malformed");
+  return times;
+}
+
 Result<std::vector<ProcessUse>> Client::processes(u32 device) {
   Writer w;
   w.put(broker_index(device));

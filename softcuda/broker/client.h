@@ -30,6 +30,13 @@ struct EngineUse {
   bool runs_kernel = false, uses_bus = false;
 };
 
+// For how long the kernels of each process have run, by its PID, and the time since the broker's
+// start; nanoseconds.
+struct KernelTimes {
+  i64 all = 0;
+  std::map<i32, i64> of;
+};
+
 struct ProcessUse {
   i32 pid = 0;
   u64 bytes = 0;
@@ -53,6 +60,7 @@ class Client : public Budget {
   Result<DeviceUse> use(u32 device);
   Result<std::vector<ProcessUse>> processes(u32 device);
   Result<EngineUse> engines(u32 device);
+  Result<KernelTimes> kernel_times(u32 device);
   // Whether another process uses the devices.
   bool has_others();
   // Reserves the device's engines for a job. Returns when the job ends: CLOCK_MONOTONIC,

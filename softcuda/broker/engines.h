@@ -6,6 +6,8 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
+#include <map>
 
 #include "common/base/bytes.h"
 
@@ -28,6 +30,9 @@ class Engines {
   // For how long kernels have run until `now`, and the bus was used; nanoseconds.
   i64 kernel_time(i64 now) const { return kernels_.busy_until(now); }
   i64 bus_time(i64 now) const { return bus_.busy_until(now); }
+  // The same for the kernels of each process that has had one.
+  std::map<i32, i64> kernel_times(i64 now);
+  void forget(i32 process);
   bool runs_kernel(i64 now) const { return kernels_.free > now; }
   bool uses_bus(i64 now) const { return bus_.free > now; }
 
@@ -43,7 +48,16 @@ class Engines {
     // Makes `process` the owner, and returns when its job can start.
     i64 take(i32 process, i64 ready, i64 switch_cost);
   };
+  // A kernel that may not have ended yet.
+  struct Kernel {
+    i32 process = 0;
+    i64 begin = 0, end = 0;
+  };
+  void count_ended(i64 now);
+
   Engine kernels_, bus_;
+  std::deque<Kernel> not_counted_;  // one after the other
+  std::map<i32, i64> counted_;      // nanoseconds, by process
 };
 
 }  // namespace ckpt::softcuda::broker

@@ -35,6 +35,8 @@ enum class Request : u16 {
   Drop,  // u64 file; no answer
   Busy,  // u32 device -> Busy: i64 ns since the broker's start, i64 ns of kernels, i64 ns of the
          // bus, u8 a kernel runs, u8 the bus is used
+  Times,  // u32 device -> Times: i64 ns since the broker's start, u32 count, (i32 pid, i64 ns of
+          // its kernels)…
 };
 
 enum class Response : u16 {
@@ -49,6 +51,7 @@ enum class Response : u16 {
   Shared,
   Opened,
   Busy,
+  Times,
 };
 
 struct DeviceInfo {

@@ -1,52 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libnvidia-ml.so.1: what a resource manager asks about devices. The broker has the answers.
-#include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <thread>
 
-#include "softcuda/broker/away.h"
-#include "softcuda/broker/client.h"
 #include "softcuda/broker/device_file.h"
-#include "softcuda/device/model.h"
-#include "softcuda/nvml/nvml_abi.h"
+#include "softcuda/nvml/session.h"
 
-#define NVML_API extern "C" __attribute__((visibility("default")))
-
-using namespace ckpt;
-using namespace ckpt::softcuda;
-
-namespace {
-
-constexpr const char *kDriverVersion = "580.00 (software)";
-constexpr int kCudaVersion = 13000;
-constexpr unsigned kNoInstance = 0xffffffff;
+namespace ckpt::softcuda::nvml {
 
 std::mutex mutex;
-
-// Waits while the driver of this process is away (softcuda/broker/away.h).
-class Lock {
- public:
-  Lock() {
-    while (g_driver_away) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    lock_.lock();
-  }
-
- private:
-  std::unique_lock<std::mutex> lock_{mutex, std::defer_lock};
-};
-
 std::unique_ptr<broker::Client> client;
-unsigned uses = 0;
-
-// A handle is an index plus one.
-nvmlDevice_t handle(unsigned index) {
-  return reinterpret_cast<nvmlDevice_t>(static_cast<size_t>(index) + 1);
-}
 
 nvmlReturn_t index_of(nvmlDevice_t device, u32 &index) {
   if (!client) return NVML_ERROR_UNINITIALIZED;
@@ -56,20 +20,24 @@ nvmlReturn_t index_of(nvmlDevice_t device, u32 &index) {
   return NVML_SUCCESS;
 }
 
-// Connects to the broker for one question only, so that a program that monitors devices can be
-// checkpointed.
-template <class T>
-Result<T> ask(const std::function<Result<T>(broker::Client &)> &question) {
-  CKPT_CHECK(client->reconnect());
-  Result<T> answer = question(*client);
-  client->disconnect();
-  return answer;
-}
+}  // namespace ckpt::softcuda::nvml
 
-#define WITH_DEVICE(device, index) \
-  Lock lock;                       \
-  u32 index = 0;                   \
-  if (nvmlReturn_t e = index_of(device, index); e != NVML_SUCCESS) return e
+using namespace ckpt;
+using namespace ckpt::softcuda;
+using namespace ckpt::softcuda::nvml;
+
+namespace {
+
+constexpr const char *kDriverVersion = "580.00 (software)";
+constexpr int kCudaVersion = 13000;
+constexpr unsigned kNoInstance = 0xffffffff;
+
+unsigned uses = 0;
+
+// A handle is an index plus one.
+nvmlDevice_t handle(unsigned index) {
+  return reinterpret_cast<nvmlDevice_t>(static_cast<size_t>(index) + 1);
+}
 
 nvmlReturn_t put(const std::string &text, char *out, unsigned length) {
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -268,45 +236,6 @@ NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t devic
   return nvmlDeviceGetComputeRunningProcesses_v3(device, count, out);
 }
 
-namespace {
-
-// What a device with the power of the model would have consumed. `give` has the model and what the
-// device's engines have done.
-nvmlReturn_t with_power(nvmlDevice_t device,
-                        const std::function<void(const Model &, const broker::EngineUse &)> &give) {
-  WITH_DEVICE(device, index);
-  Result<std::optional<Model>> model = model_of_environment();
-  if (!model || !*model || !(*model)->has_power()) return NVML_ERROR_NOT_SUPPORTED;
-  auto use = ask<broker::EngineUse>([&](broker::Client &c) { return c.engines(index); });
-  if (!use) return NVML_ERROR_UNKNOWN;
-  give(**model, *use);
-  return NVML_SUCCESS;
-}
-
-}  // namespace
-
-// Millijoules since the driver was loaded: here since the broker's start.
-NVML_API nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device,
-                                                          unsigned long long *out) {
-  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  return with_power(device, [&](const Model &m, const broker::EngineUse &use) {
-    constexpr double kMillijoules = 1e-6;  // of a watt for a nanosecond
-    double sum = m.idle * static_cast<double>(use.all) +
-                 m.active * static_cast<double>(use.kernels) +
-                 m.copying * static_cast<double>(use.bus);
-    *out = static_cast<unsigned long long>(sum * kMillijoules);
-  });
-}
-
-// Milliwatts at this moment.
-NVML_API nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int *out) {
-  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  return with_power(device, [&](const Model &m, const broker::EngineUse &use) {
-    double watts = m.idle + (use.runs_kernel ? m.active : 0) + (use.uses_bus ? m.copying : 0);
-    *out = static_cast<unsigned>(watts * 1e3);
-  });
-}
-
 // Properties that only hardware has. Programs such as hashcat look these functions up and give up
 // on NVML if one is missing. The arguments are ignored.
 #define NOT_SUPPORTED(function) \
@@ -334,4 +263,3 @@ NOT_SUPPORTED(nvmlDeviceGetPowerManagementLimit)
 NOT_SUPPORTED(nvmlDeviceGetSupportedClocksThrottleReasons)
 NOT_SUPPORTED(nvmlDeviceGetTemperature)
 NOT_SUPPORTED(nvmlDeviceGetTemperatureThreshold)
-NOT_SUPPORTED(nvmlDeviceGetUtilizationRates)

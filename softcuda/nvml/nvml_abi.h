@@ -28,6 +28,18 @@ struct nvmlMemory_v2_t {
   unsigned long long total, reserved, free, used;
 };
 
+// Per cent of the last sample period.
+struct nvmlUtilization_t {
+  unsigned int gpu, memory;
+};
+
+// Per cent of the time since the last sample.
+struct nvmlProcessUtilizationSample_t {
+  unsigned int pid;
+  unsigned long long timeStamp;  // microseconds
+  unsigned int smUtil, memUtil, encUtil, decUtil;
+};
+
 struct nvmlPciInfo_t {
   char busIdLegacy[16];  // "0000:01:00.0"
   unsigned int domain, bus, device;

@@ -291,6 +291,7 @@ ELSEWHERE = {
     "scripts/fuzz": "runs in ./check --full",
     "scripts/debian-packages": "tests/packages builds, installs and upgrades them in ./check --full",
     "scripts/criu-package": "as scripts/debian-packages",
+    "scripts/set-version": "test_scripts.py calls it in a copy",
     "meson": "installing is tested in test_install.py",
     "ninja": "builds a bench; the benches are run by hand",
     "build/bench": "a measurement",

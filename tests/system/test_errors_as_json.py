@@ -117,11 +117,12 @@ def test_a_series_that_is_continued_reports_too(ckpt):
     (("ckpt-image", "prune", "--keep", "1", "nothing"), "nothing"), (("ckpt-ps", "--user", "no-user"), "no-user"),
     (("ckpt-history", "--user", "no-user"), "no-user"), (("ckpt-history", "--file", "nothing"), "nothing"),
     (("ckpt-top", "--socket", "/nothing"), "ckptd"), (("ckpt-start", "nothing"), "nothing"),
+    (("ckpt-fatbin", "nothing"), "nothing"), (("ckpt-sim", "--jobs", "10", "--swf", "nothing"), "nothing"),
 ])
 def test_tools_that_report_as_json_fail_as_json(ckpt, words, said):
     r = tool(ckpt, *words, "--json")
     error = error_in(r.stdout)
-    assert r.returncode == error["code"] == (2 if "diff" in words else 1) and said in error["what"], error
+    assert r.returncode == error["code"] == (2 if words[0] == "ckpt-fatbin" or "diff" in words else 1) and said in error["what"], error
     assert error["kind"] == "failed" and error["what"] in r.stderr and error["hint"] in r.stderr
     assert tool(ckpt, *words).stdout == ""
 

@@ -4,6 +4,7 @@ import json
 import os
 import pwd
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 
@@ -80,6 +81,49 @@ def test_a_trace_of_the_steps(ckpt, history):
     assert failed["args"]["result"] == "failed" and failed["dur"] == 0
     for more in (["--json"], ["--fit"], ["--prometheus", "-"]):
         assert subprocess.run([*words, "-", *more], env=ckpt.env, capture_output=True).returncode == 125
+
+
+def test_a_picture_of_the_steps(ckpt, history):
+    job = ckpt.run("counter", 100)
+    job.wait_lines(3)
+    report = ckpt.dump(job.pid, "a.img", "--leave-running")
+    ckpt.dump_refused(1, "b.img")
+    words = [ckpt.tool("ckpt-history"), "--svg"]
+    assert subprocess.run([*words, "steps.svg"], env=ckpt.env, cwd=ckpt.folder).returncode == 0
+    printed = subprocess.run([*words, "-"], env=ckpt.env, capture_output=True, text=True).stdout
+    assert printed == (ckpt.folder / "steps.svg").read_text()
+    boxes, texts = drawn(printed)
+    titles = [t.rsplit(":", 1)[0] for _, _, t in boxes if t]
+    assert sorted(titles) == sorted(p["name"] for p in report["phases"])
+    assert [t for t in texts if t.endswith("dump counter")] and [t for t in texts if t.endswith("(failed)")]
+    criu = next(b for b in boxes if b[2].startswith("criu: "))
+    said = next(p for p in report["phases"] if p["name"] == "criu")
+    whole = max(p["start"] + p["seconds"] for p in report["phases"] if p["name"] in titles)
+    assert criu[1] == pytest.approx(680 * said["seconds"] / max(whole, report["seconds"]), abs=1)
+    for more in (["--json"], ["--fit"], ["--prometheus", "-"], ["--chrome-trace", "-"]):
+        assert subprocess.run([*words, "-", *more], env=ckpt.env, capture_output=True).returncode == 125
+
+
+def drawn(text):
+    """The boxes (x, width, title) and the words of a picture, which is valid XML."""
+    picture = ElementTree.fromstring(text)
+    boxes = [(float(r.get("x")), float(r.get("width")), r.findtext("{*}title", "")) for r in picture.iter("{http://www.w3.org/2000/svg}rect")
+             if r.get("x")]
+    return boxes, [t.text for t in picture.iter("{http://www.w3.org/2000/svg}text")]
+
+
+@pytest.mark.no_criu
+def test_a_picture_of_any_lines(ckpt, history):
+    """Steps that overlap, too many of them and of the lines, and names that are markup or longer than the room."""
+    history.parent.mkdir(exist_ok=True)
+    events = [{"time": 1e300, "event": "<b>&\u001b[31m", "program": "/x/" + "ü" * 100, "starts": {str(i): 0 for i in range(300)},
+               "phases": {"1": -5, "2": 1e300, "3": "x"}}, {"starts": [1]}, {"phases": 3, "starts": {"a": "b"}}, {}]
+    lines = [json.dumps({"event": "older"})] * 300 + [json.dumps(e) for e in events]
+    history.write_text("".join(line + "\n" for line in lines))
+    boxes, texts = drawn(subprocess.run([ckpt.tool("ckpt-history"), "--svg", "-"], env=ckpt.env, capture_output=True, text=True, check=True).stdout)
+    assert len([b for b in boxes if b[2]]) == 100 and "104 older ones are left out" in texts[0]
+    assert [t for t in texts if "<b>&\\x1b[31m" in t] and max(len(t) for t in texts) < 100
+    assert max(x + width for x, width, _ in boxes) <= 1000.01
 
 
 @pytest.mark.parametrize("obstacle", ["folder", "link", "none"])

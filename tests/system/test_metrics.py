@@ -225,7 +225,65 @@ def test_the_power_of_gpus_that_have_a_sensor(ckpt, make, tmp_path):  # noqa: F8
     time.sleep(0.5)
     [after] = [v for (name, _), v in scrape(n).items() if name == "ckpt_gpu_energy_joules_total"]
     assert after - before >= 0.4 * 40
-    assert "1 programs, 40 W  " in subprocess.run([n.ckpt.tool("ckpt-top"), "--once"], env=n.ckpt.env, capture_output=True, text=True).stdout
+    assert "1 programs, 0 % busy, 40 W  " in subprocess.run([n.ckpt.tool("ckpt-top"), "--once"], env=n.ckpt.env, capture_output=True, text=True).stdout
     model.write_text("launch 0\n")
     time.sleep(0.2)
     assert not [name for (name, _) in scrape(n) if "watts" in name or "joules" in name]
+
+
+def test_the_energy_of_each_program(ckpt, make, tmp_path):  # noqa: F811
+    """Alone on the GPU, a program has all of it; beside a process that ckptd does not manage, half."""
+    model = tmp_path / "model"
+    model.write_text("compute 2e6\nidle 10\nactive 90\n")
+    ckpt.env["CKPT_SOFTCUDA_MODEL"] = str(model)
+    n = Node(ckpt, make, "1x256M")
+    n.port = free_port()
+    n.start("--metrics", str(n.port))
+    job = n.run_executable(make("clock.cu"), "1000")
+
+    def energy():
+        values = {name: value for (name, _), value in scrape(n).items()}
+        return values["ckpt_gpu_programs_energy_joules_total"], values["ckpt_gpu_energy_joules_total"]
+
+    def share_of(seconds):
+        (mine, all_), _ = energy(), time.sleep(seconds)
+        mine_then, all_then = energy()
+        return (mine_then - mine) / (all_then - all_)
+
+    wait_for(lambda: energy()[0] > 50, "energy of the program")
+    assert share_of(4) > 0.7
+    assert n.program(job)["joules"] == pytest.approx(energy()[0], rel=0.3)
+    assert " kJ" in n.top("--once") or re.search(r"\d J ", n.top("--once"))
+    n.ckpt.start(RUN, [str(make("clock.cu")), "1000"])
+    time.sleep(2)
+    assert 0.2 < share_of(6) < 0.8
+
+
+@pytest.mark.parametrize("size", [(14, 80), (60, 200)], ids=lambda s: "x".join(map(str, s[::-1])))
+def test_a_terminal_shows_how_busy_the_gpus_are(ckpt, make, tmp_path, size):  # noqa: F811
+    """Two GPUs with graphs and the programs fit into the smallest of usual terminals, and use a large one."""
+    model = tmp_path / "model"
+    model.write_text("compute 2e6\nidle 10\nactive 90\n")
+    ckpt.env.update(CKPT_SOFTCUDA_MODEL=str(model), LC_ALL="C.UTF-8", NO_COLOR="1")
+    n = Node(ckpt, make, "2x256M").start()
+    for _ in range(2):
+        n.run_executable(make("clock.cu"), "1000")
+    live = ckpt.start("ckpt-top", ["--interval", "0.2"], stdout="tty", size=size)
+    live.wait_text("clock")
+    live.type("g")
+
+    def lines():
+        """Of the last whole screen."""
+        screens = re.findall("\x1b\\[H(.*?)\x1b\\[J", live.text, re.S)
+        return re.sub("\x1b\\[K|\r", "", screens[-1]).split("\n") if screens else []
+
+    wait_for(lambda: sum(line.startswith("  busy ") and ("█" in line) for line in lines()) == 2, "graphs")
+    wait_for(lambda: re.search("GPU 0 .* [1-9]\\d* % busy", "\n".join(lines())), "a busy GPU")
+    time.sleep(3)
+    print("\n".join(lines()))
+    assert len(lines()) <= size[0] and max(map(len, lines())) <= size[1]
+    assert [line.split()[0] for line in lines()[:6]] == ["GPU", "busy", "mem", "GPU", "busy", "mem"]
+    assert sum("clock" in line for line in lines()) == 2
+    assert any("ENERGY" in line for line in lines()) == (size[1] > 80)
+    live.type("q")
+    assert live.wait() == 0

@@ -27,6 +27,27 @@ def test_the_picture_of_a_move_says_what_its_steps_do(tmp_path):
     assert named == {"save host memory", "restore host memory"}
 
 
+@pytest.mark.skipif(not shutil.which("dpkg-parsechangelog"), reason="there is no dpkg-dev")
+def test_a_version_is_set_wherever_it_stands(tmp_path):
+    named = ["meson.build", "python/libckpt/_version.py", "packages/rpm/ckpt.spec", "packages/spack/packages/ckpt/package.py",
+             "debian/control.in", "debian/changelog", "debian/rules", "scripts/set-version",
+             *(str(p.relative_to(ROOT)) for p in (ROOT / "docs/man").glob("*.scd"))]
+    for name in named:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+
+    def set_version(version):
+        return subprocess.run([tmp_path / "scripts/set-version", version], capture_output=True, text=True)
+
+    assert set_version("9.8.7-3").returncode == 0 and set_version("9.8.7-3").returncode == 0
+    texts = {name: (tmp_path / name).read_text() for name in named}
+    assert texts["debian/changelog"].count("9.8.7-3") == 1 and texts["debian/changelog"].startswith("ckpt (9.8.7-3) ")
+    assert "Package: ckpt-libs-9.8.7-3\n" in (tmp_path / "debian/control").read_text()
+    assert "Version:        9.8.7\nRelease:        3%" in texts["packages/rpm/ckpt.spec"]
+    assert [n for n in named if "9.8.7" not in texts[n] and not n.startswith(("debian/control", "debian/rules", "scripts/"))] == []
+    assert set_version("new").returncode == 1
+
+
 @pytest.mark.skipif(not shutil.which("apt-get"), reason="there is no apt")
 def test_the_lists_of_a_frozen_mirror_are_read(tmp_path):
     """They have expired."""

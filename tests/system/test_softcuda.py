@@ -329,6 +329,25 @@ def test_nvml_reports_the_power_of_a_model(make, soft, tmp_path):
         busy.wait()
 
 
+def test_nvml_reports_how_busy_a_device_with_a_model_is(make, soft, tmp_path):
+    model = tmp_path / "model"
+    model.write_text("compute 2e5\n")
+    environment = {"CKPT_SOFTCUDA_MODEL": str(model)}
+    assert "busy" not in soft(make("nvml.cc")).stdout
+
+    def percent():
+        line = next(line for line in soft(make("nvml.cc"), **environment).stdout.splitlines() if line.startswith("busy"))
+        return int(line.split()[1])
+
+    assert percent() == 0
+    busy = subprocess.Popen([str(RUN), str(make("clock.cu")), "8"], env=dict(soft.env, **environment), stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: percent() > 50, "a kernel")
+    finally:
+        busy.kill()
+        busy.wait()
+
+
 def test_nvml_reports_the_memory_of_each_process(make, soft):
     held, answer = hold(soft, make("driver.cc"), 100)
     assert answer == "held"

@@ -8,6 +8,7 @@
 
 #include "common/base/print.h"
 #include "tools/command_line.h"
+#include "tools/error_json.h"
 #include "tools/fatbin/commands.h"
 #include "tools/image/text.h"
 #include "tools/json_text.h"
@@ -105,5 +106,5 @@ int main(int argc, char **argv) {
       "be examined; 125: the arguments are wrong.");
   Options o;
   add_options(line, o);
-  return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
+  return run_tool_with_json(line, argc, argv, kFailed, o.json, [&] { return run(o); });
 }

@@ -103,6 +103,20 @@ json by_phase(const json &phases, const char *field) {
 
 }  // namespace
 
+double bounded_seconds(double seconds) { return std::clamp(seconds, 0.0, 1e11); }
+
+double seconds_in(const json &event, const char *name) {
+  return bounded_seconds(json_value(event, name, 0.0));
+}
+
+std::string local_time_of(const json &event) {
+  time_t when = static_cast<time_t>(seconds_in(event, "time"));
+  tm local{};
+  char text[32] = "";
+  if (::localtime_r(&when, &local)) ::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  return text;
+}
+
 std::string host_name() {
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);

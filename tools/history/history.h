@@ -42,6 +42,12 @@ Result<std::vector<nlohmann::json>> history_of(const std::string &named);
 
 std::string host_name();
 
+// Users may have written the lines by hand: what times are taken for, and one of an event's.
+double bounded_seconds(double seconds);
+double seconds_in(const nlohmann::json &event, const char *name);
+// When an event ended, in the local time zone: 2026-11-29 01:23:45.
+std::string local_time_of(const nlohmann::json &event);
+
 // [{"name", "start", "seconds"}…] of a tool as {name: seconds}, and as {name: start}.
 nlohmann::json phase_seconds(const nlohmann::json &phases);
 nlohmann::json phase_starts(const nlohmann::json &phases);

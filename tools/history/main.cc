@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckpt-history: lists the dumps and restores of the past.
+#include <fcntl.h>
 #include <pwd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,9 +10,11 @@
 #include <map>
 #include <set>
 
+#include "common/base/io.h"
 #include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/named_user.h"
+#include "common/base/new_file.h"
 #include "common/base/print.h"
 #include "common/base/printable.h"
 #include "common/base/units.h"
@@ -20,6 +22,7 @@
 #include "tools/error_json.h"
 #include "tools/history/fit.h"
 #include "tools/history/history.h"
+#include "tools/history/picture.h"
 #include "tools/history/prometheus.h"
 #include "tools/history/trace.h"
 #include "tools/json_text.h"
@@ -36,8 +39,8 @@ constexpr int kFailed = 1;
 struct Options {
   std::string user, job, file;
   bool json = false, fit = false, all_users = false;
-  std::string metrics, trace;      // the files for them
-  std::vector<std::string> homes;  // folders
+  std::string metrics, trace, svg;  // the files for them
+  std::vector<std::string> homes;   // folders
   std::optional<unsigned> last;
 };
 
@@ -62,14 +65,6 @@ std::string total_of(const json &event) {
   return event.contains("seconds") ? fmt::format("{:.3f}", total) : "-";
 }
 
-std::string time_of(const json &event) {
-  time_t when = static_cast<time_t>(std::clamp(number_field(event, "time"), 0.0, 1e11));
-  tm local{};
-  char text[32] = "";
-  if (::localtime_r(&when, &local)) ::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
-  return text;
-}
-
 std::string bytes_of(const json &event) {
   double bytes = std::clamp(number_field(event, "bytes"), 0.0, 1e18);
   return event.contains("bytes") ? human_bytes(static_cast<u64>(bytes)) : "-";
@@ -86,7 +81,7 @@ std::string text_of(const std::vector<json> &events, bool all_users) {
   if (all_users) head.insert(head.begin() + 1, "USER");
   Table table(head);
   for (const json &e : events) {
-    std::vector<std::string> row{time_of(e),
+    std::vector<std::string> row{local_time_of(e),
                                  text_field(e, "event"),
                                  text_field(e, "result"),
                                  text_field(e, "job"),
@@ -278,6 +273,16 @@ Result<int> run_metrics(const Options &o) {
   return 0;
 }
 
+// "-": to standard output.
+Result<> write_output(const std::string &file, const std::string &text) {
+  if (file == "-") {
+    print_text(text);
+    return {};
+  }
+  CKPT_TRY(UniqueFd out, open_output(file, O_TRUNC, 0666));
+  return write_all(out.get(), view(text));
+}
+
 Result<int> run(const Options &o) {
   if (!o.metrics.empty()) return run_metrics(o);
   CKPT_TRY(std::optional<uid_t> uid, selected_user(o.user));
@@ -289,7 +294,9 @@ Result<int> run(const Options &o) {
   });
   if (o.last && events.size() > *o.last) events.erase(events.begin(), events.end() - *o.last);
   if (!o.trace.empty())
-    CKPT_CHECK(write_trace(o.trace, events));
+    CKPT_CHECK(write_output(o.trace, json_text(trace_of(events)) + "\n"));
+  else if (!o.svg.empty())
+    CKPT_CHECK(write_output(o.svg, picture_of(events)));
   else if (o.fit && o.json)
     print_fit_json(events);
   else if (o.fit)
@@ -333,9 +340,13 @@ int main(int argc, char **argv) {
   Option trace = line.option("--chrome-trace=FILE", o.trace,
                              "write the steps of dumps and restores to this file, for "
                              "ui.perfetto.dev; -: to standard output");
+  Option svg = line.option("--svg=FILE", o.svg,
+                           "draw the steps of dumps and restores into this SVG file; -: to "
+                           "standard output");
   Option json = line.flag("--json", o.json, "print JSON");
-  for (Option *other : {&job, &last, &user, &fit, &json, &trace}) metrics.excludes(*other);
+  for (Option *other : {&job, &last, &user, &fit, &json, &trace, &svg}) metrics.excludes(*other);
   for (Option *other : {&fit, &json}) trace.excludes(*other);
+  for (Option *other : {&fit, &json, &trace}) svg.excludes(*other);
   all.excludes(file);
   return run_tool_with_json(line, argc, argv, kFailed, o.json, [&] { return run(o); });
 }

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/history/trace.h"
 
-#include <fcntl.h>
-
-#include <algorithm>
 #include <filesystem>
 #include <map>
 
-#include "common/base/io.h"
 #include "common/base/json_fields.h"
-#include "common/base/new_file.h"
-#include "common/base/print.h"
-#include "tools/json_text.h"
+#include "tools/history/history.h"
 #include "tools/session/programs.h"
 
 namespace ckpt::tools {
@@ -21,10 +15,6 @@ using nlohmann::json;
 
 // The format counts in microseconds.
 constexpr double kSecond = 1e6;
-
-double seconds_in(const json &event, const char *name) {
-  return std::clamp(json_value(event, name, 0.0), 0.0, 1e11);
-}
 
 std::string title_of(const json &event) {
   std::string program = std::filesystem::path(json_string(event, "program")).filename().string();
@@ -74,16 +64,6 @@ json trace_of(const std::vector<json> &events) {
   add_users(events, all);
   for (const json &event : events) add(event, all);
   return {{"traceEvents", std::move(all)}, {"displayTimeUnit", "ms"}};
-}
-
-Result<> write_trace(const std::string &file, const std::vector<json> &events) {
-  std::string text = json_text(trace_of(events)) + "\n";
-  if (file == "-") {
-    print_text(text);
-    return {};
-  }
-  CKPT_TRY(UniqueFd out, open_output(file, O_TRUNC, 0666));
-  return write_all(out.get(), view(text));
 }
 
 }  // namespace ckpt::tools

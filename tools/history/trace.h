@@ -4,17 +4,12 @@
 // ui.perfetto.dev show: a row for each user, and for each process that was dumped or restored.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "common/base/result.h"
-
 namespace ckpt::tools {
 
 nlohmann::json trace_of(const std::vector<nlohmann::json> &events);
-// "-": to standard output.
-Result<> write_trace(const std::string &file, const std::vector<nlohmann::json> &events);
 
 }  // namespace ckpt::tools

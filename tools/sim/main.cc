@@ -5,6 +5,7 @@
 
 #include "common/base/print.h"
 #include "tools/command_line.h"
+#include "tools/error_json.h"
 #include "tools/json_text.h"
 #include "tools/sim/contention.h"
 #include "tools/sim/options.h"
@@ -154,5 +155,5 @@ int main(int argc, char **argv) {
   line.option("--tasks=FILE", o.tasks, "predict the slowdowns of these measured tasks in pairs");
   line.option("--node=FILE", o.node, "the node of --tasks: the output of ckpt-node-bench")
       .default_is("the paper's node");
-  return run_tool(line, argc, argv, 1, [&] { return run(o); });
+  return run_tool_with_json(line, argc, argv, 1, o.as_json, [&] { return run(o); });
 }

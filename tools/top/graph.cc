@@ -24,30 +24,47 @@ double used_share(const json &gpu) {
   return total == 0 ? 0 : static_cast<double>(total - free) / static_cast<double>(total);
 }
 
+std::optional<double> busy_share(const json &gpu) {
+  if (!gpu.contains("utilization")) return {};
+  return std::clamp(json_value(gpu, "utilization", 0.0), 0.0, 1.0);
+}
+
+void push(std::deque<std::optional<double>> &bars, std::optional<double> share) {
+  bars.push_back(share);
+  if (bars.size() > kMostBars) bars.pop_front();
+}
+
 }  // namespace
 
-void MemoryGraph::add(const json &status) {
-  std::map<std::string, std::deque<double>> now;
+void UsageGraph::add(const json &status) {
+  std::map<std::string, Gpu> now;
   for (const json &gpu : json_list(status, "gpus")) {
     const std::string uuid = json_string(gpu, "uuid");
     if (now.contains(uuid)) continue;
-    std::deque<double> &bars = now[uuid] = std::move(used_[uuid]);
-    bars.push_back(used_share(gpu));
-    if (bars.size() > kMostBars) bars.pop_front();
+    Gpu &bars = now[uuid] = std::move(gpus_[uuid]);
+    push(bars.memory, used_share(gpu));
+    push(bars.kernels, busy_share(gpu));
   }
-  used_ = std::move(now);
+  gpus_ = std::move(now);
 }
 
-std::string MemoryGraph::line(const std::string &uuid, size_t columns) const {
+std::string UsageGraph::bar(std::optional<double> share) const {
+  if (!share) return " ";
+  size_t level = std::min<size_t>(7, static_cast<size_t>(*share * 8));
+  return utf8_ ? kBlocks[level] : kAscii[level];
+}
+
+std::string UsageGraph::line(const std::string &uuid, Of what, size_t columns) const {
   std::string out;
-  auto bars = used_.find(uuid);
-  if (bars == used_.end()) return out;
-  size_t left_out = bars->second.size() - std::min(bars->second.size(), columns);
-  for (size_t i = left_out; i < bars->second.size(); i++) {
-    size_t level = std::min<size_t>(7, static_cast<size_t>(bars->second[i] * 8));
-    out += utf8_ ? kBlocks[level] : kAscii[level];
+  auto gpu = gpus_.find(uuid);
+  if (gpu == gpus_.end()) return out;
+  const Bars &bars = what == Of::Memory ? gpu->second.memory : gpu->second.kernels;
+  bool any = false;
+  for (size_t i = bars.size() - std::min(bars.size(), columns); i < bars.size(); i++) {
+    any = any || bars[i];
+    out += bar(bars[i]);
   }
-  return out;
+  return any ? out : "";
 }
 
 bool has_utf8_locale() {

@@ -35,7 +35,7 @@ TableOptions table_options(const Options &o) {
   return {.width = terminal_size().width, .colours = takes_colours(), .sort = o.sort};
 }
 
-TableOptions screen_options(const Options &o, const MemoryGraph &graph) {
+TableOptions screen_options(const Options &o, const UsageGraph &graph) {
   TableOptions t = table_options(o);
   if (o.graph) t.graph = &graph;
   t.height = terminal_size().height;
@@ -59,7 +59,7 @@ int lines_of(char key) {
 
 constexpr const char *kKeys =
     "\nKeys      a p u t m: sort by arrival, PID, user, time, memory\n"
-    "          g: the used memory of each GPU, a bar for each refresh\n"
+    "          g: how busy each GPU is, and its used memory, a bar for each refresh\n"
     "          arrows, j k, space b: scroll; h or ?: this help; q: quit\n"
     "\nPress any key to go on.\n";
 
@@ -98,7 +98,7 @@ Result<json> status_again(const Options &o, UniqueFd &socket) {
 
 void live(Options o, UniqueFd socket) {
   Screen screen;
-  MemoryGraph graph(has_utf8_locale());
+  UsageGraph graph(has_utf8_locale());
   for (;;) {
     Result<json> status = status_again(o, socket);
     if (status) graph.add(*status);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -18,7 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kBarColumns = 30;
+// A terminal of 80 columns has room for a short bar beside the numbers.
+constexpr int kBarColumns = 30, kShortBarColumns = 12, kWide = 110;
 constexpr size_t kMaxTextBytes = 200;
 
 // ckptd may be another user's, and its answer anything.
@@ -35,23 +37,26 @@ bool of_opencl(const json &j) {
 }
 
 // '#' is used, '+' promised and '.' free memory.
-std::string bar(u64 total, u64 free, u64 reserved) {
+std::string bar(u64 total, u64 free, u64 reserved, size_t size) {
   if (total == 0) return "";
-  auto columns = [total](u64 bytes) {
-    return static_cast<size_t>(static_cast<double>(bytes) * kBarColumns /
+  auto columns = [&](u64 bytes) {
+    return static_cast<size_t>(static_cast<double>(bytes) * static_cast<double>(size) /
                                static_cast<double>(total));
   };
   size_t used = columns(total - std::min(total, free));
-  size_t promised = std::min(columns(std::min(reserved, free)), kBarColumns - used);
+  size_t promised = std::min(columns(std::min(reserved, free)), size - used);
   return "[" + std::string(used, '#') + std::string(promised, '+') +
-         std::string(kBarColumns - used - promised, '.') + "]";
+         std::string(size - used - promised, '.') + "]";
 }
 
-std::string gpu_line(size_t index, const json &g) {
+std::string gpu_line(size_t index, const json &g, int width) {
+  size_t columns = width > 0 && width < kWide ? kShortBarColumns : kBarColumns;
   u64 total = number(g, "total_bytes"), free = number(g, "free_bytes");
   std::string line = fmt::format("GPU {} {} {} of {} free, {} programs", index,
-                                 bar(total, free, number(g, "reserved_bytes")), mebibytes(free),
-                                 mebibytes(total), number(g, "programs"));
+                                 bar(total, free, number(g, "reserved_bytes"), columns),
+                                 mebibytes(free), mebibytes(total), number(g, "programs"));
+  if (g.contains("utilization"))
+    line += fmt::format(", {:.0f} % busy", 100 * json_value(g, "utilization", 0.0));
   if (flag(g, "exclusive")) line += ", exclusive";
   if (flag(g, "others")) line += ", others use it too";
   if (of_opencl(g)) line += ", OpenCL";
@@ -59,12 +64,18 @@ std::string gpu_line(size_t index, const json &g) {
   return line + "  " + text(g, "name");
 }
 
-// Below the bar of what is used now.
-std::string graph_line(const MemoryGraph &graph, const json &g, int width) {
-  constexpr int kIndent = 6, kUsualWidth = 80;
-  int columns = (width > kIndent ? width : kUsualWidth) - kIndent;
-  return std::string(kIndent, ' ') +
-         graph.line(json_string(g, "uuid"), static_cast<size_t>(columns));
+// Below the bar of what is used now; no line where nothing is reported.
+std::vector<std::string> graph_lines(const UsageGraph &graph, const json &g, int width) {
+  using Of = UsageGraph::Of;
+  constexpr int kUsualWidth = 80;
+  std::vector<std::string> lines;
+  for (auto [title, what] : {std::pair("  busy ", Of::Kernels), {"  mem  ", Of::Memory}}) {
+    int indent = static_cast<int>(std::string_view(title).size());
+    int columns = (width > indent ? width : kUsualWidth) - indent;
+    std::string bars = graph.line(json_string(g, "uuid"), what, static_cast<size_t>(columns));
+    if (!bars.empty()) lines.push_back(title + bars);
+  }
+  return lines;
 }
 
 std::string state_of(const json &p) {
@@ -101,19 +112,37 @@ std::string user_of(const json &p) {
   return at->second;
 }
 
-constexpr const char *kTitles =
-    "    PID PRI STATE      GPU   USED  WANTS   KEPT EVICT   TIME USER     PROGRAM";
 constexpr size_t kStateAt = 12;
 
-std::string program_line(const json &status, const json &p) {
-  return fmt::format("{:>7} {:>3} {:<10} {:>3} {:>6} {:>6} {:>6} {:>5} {:>6} {:<8} {}",
-                     number(p, "pid"), json_value(p, "priority", i64{0}), state_of(p),
-                     place_of(status, p), number(p, "used_bytes") >> 20,
-                     number(p, "requested_bytes") >> 20, number(p, "kept_bytes") >> 20,
-                     number(p, "evictions"), human_duration(number(p, "seconds")), user_of(p),
-                     text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
-                         (flag(p, "exclusive") ? " (exclusive)" : "") +
-                         (p.contains("cannot_be_suspended") ? " (stays)" : ""));
+std::string titles(bool energy) {
+  return std::string("    PID PRI STATE      GPU   USED  WANTS   KEPT EVICT   TIME") +
+         (energy ? "  ENERGY" : "") + " USER     PROGRAM";
+}
+
+// Where GPUs have a counter; 80 columns have no room for it.
+bool has_energy(const json &status, int width) {
+  if (width > 0 && width < kWide) return false;
+  return std::ranges::any_of(json_list(status, "programs"),
+                             [](const json &p) { return p.contains("joules"); });
+}
+
+std::string energy_text(double joules) {
+  constexpr double kKilo = 1e3, kMega = 1e6;
+  if (joules < kKilo) return fmt::format("{:.0f} J", joules);
+  if (joules < kMega) return fmt::format("{:.1f} kJ", joules / kKilo);
+  return fmt::format("{:.1f} MJ", joules / kMega);
+}
+
+std::string program_line(const json &status, const json &p, bool energy) {
+  return fmt::format(
+      "{:>7} {:>3} {:<10} {:>3} {:>6} {:>6} {:>6} {:>5} {:>6}{} {:<8} {}", number(p, "pid"),
+      json_value(p, "priority", i64{0}), state_of(p), place_of(status, p),
+      number(p, "used_bytes") >> 20, number(p, "requested_bytes") >> 20,
+      number(p, "kept_bytes") >> 20, number(p, "evictions"), human_duration(number(p, "seconds")),
+      energy ? fmt::format("{:>8}", energy_text(json_value(p, "joules", 0.0))) : "", user_of(p),
+      text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
+          (flag(p, "exclusive") ? " (exclusive)" : "") +
+          (p.contains("cannot_be_suspended") ? " (stays)" : ""));
 }
 
 // The largest and the oldest first, numbers and names in their order.
@@ -167,18 +196,20 @@ std::string status_table(const json &status, const TableOptions &o) {
   };
   const json &gpus = json_list(status, "gpus");
   for (size_t i = 0; i < gpus.size(); i++) {
-    add(gpu_line(i, gpus[i]), 0, 6, kBold);
-    if (o.graph) add(graph_line(*o.graph, gpus[i], o.width), 0, 0, kBold);
+    add(gpu_line(i, gpus[i], o.width), 0, 6, kBold);
+    if (!o.graph) continue;
+    for (const std::string &line : graph_lines(*o.graph, gpus[i], o.width)) add(line, 0, 0, kBold);
   }
   add(fmt::format("evicted: {} in host memory, {} on disk        # used, + promised, . free",
                   mebibytes(number(status, "host_kept_bytes")),
                   mebibytes(number(status, "disk_kept_bytes"))),
       0, 0, kBold);
   add("", 0, 0, kBold);
-  add(kTitles, 0, cut(kTitles, o.width).size(), kBold);
+  const bool energy = has_energy(status, o.width);
+  add(titles(energy), 0, cut(titles(energy), o.width).size(), kBold);
   auto fixed = static_cast<int>(lines.size());
   for (const json &p : sorted(json_list(status, "programs"), o.sort))
-    add(program_line(status, p), kStateAt, state_of(p).size(), colour_of(state_of(p)));
+    add(program_line(status, p, energy), kStateAt, state_of(p).size(), colour_of(state_of(p)));
   return scrolled(lines, fixed, o.first, o.height);
 }
 
@@ -201,7 +232,8 @@ std::string scrolled(const std::vector<std::string> &lines, int fixed, int first
 
 std::string table_legend() {
   return R"(GPU       # used memory, + memory that is promised to a program which has not
-          allocated it yet, . free memory
+          allocated it yet, . free memory; busy: the share of the last moment in
+          which kernels ran, where the driver reports it
 PRI       priority; higher goes first
 STATE     unassigned, pending (waits for a GPU), running, waits (for memory),
           evicting, evicted (contents in host memory), on disk, resuming,
@@ -212,6 +244,8 @@ WANTS     MiB that it has asked for and waits for
 KEPT      MiB of its contents that are kept in host memory or on disk
 EVICT     how often it was evicted
 TIME      since it has joined ckptd
+ENERGY    its share of the GPUs' energy since then, by the time of its kernels;
+          only where GPUs have a counter, and from 110 columns on
 )";
 }
 

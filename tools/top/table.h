@@ -17,8 +17,8 @@ struct TableOptions {
   int height = 0;  // lines; 0: all
   int first = 0;   // with `height`: so many programs are scrolled out of sight
   bool colours = false;
-  std::string sort = "arrival";        // one of kSortings
-  const MemoryGraph *graph = nullptr;  // shown below each GPU
+  std::string sort = "arrival";       // one of kSortings
+  const UsageGraph *graph = nullptr;  // shown below each GPU
 };
 
 inline const std::vector<std::string> kSortings = {"arrival", "pid", "user", "time", "memory"};

@@ -50,6 +50,7 @@ void Measurements::report(Time now, const std::list<Peer> &peers, const Peer *ab
     }
   }
   exiting_.keep(scan.seen);
+  energy_.read(now, *meter_, peers, policy);
 }
 
 void Measurements::report_one(GpuIndex gpu, const Reading &r, Scan &scan) {
@@ -85,6 +86,7 @@ void Measurements::exits(Time now, const Peer &peer) {
 }
 
 void Measurements::disconnected(const Peer &peer, const Policy &policy) {
+  energy_.gone(peer.id);
   const Program *p = policy.find(peer.id);
   if (p == nullptr || p->gpu() == kNoGpu) return;
   if (!meter_->gpus()[static_cast<size_t>(p->gpu())].measured)

@@ -9,6 +9,7 @@
 #include "common/base/log_limit.h"
 #include "manager/daemon/io/peer.h"
 #include "manager/daemon/measure/disconnected_clients.h"
+#include "manager/daemon/measure/energy.h"
 #include "manager/daemon/measure/exiting_clients.h"
 #include "manager/daemon/measure/meter.h"
 #include "manager/policy/policy.h"
@@ -19,7 +20,12 @@ class Measurements {
  public:
   explicit Measurements(std::unique_ptr<Meter> meter) : meter_(std::move(meter)) {}
   const Meter &meter() const { return *meter_; }
+  const EnergyShares &energy() const { return energy_; }
   std::vector<Gpu> gpus() const;
+  // Milliseconds until report() has something to read although nothing happens; negative: never.
+  int timeout(Time now, const Policy &policy) const {
+    return energy_.timeout(now, !policy.programs().empty());
+  }
 
   // Reports to the policy what is free. `about`: the program of the message that is processed next,
   // for which the policy also learns what the driver reports; null: there is no such program.
@@ -40,6 +46,7 @@ class Measurements {
   std::unique_ptr<Meter> meter_;
   DisconnectedClients disconnected_;
   ExitingClients exiting_;
+  EnergyShares energy_;
   LogLimit unreadable_;  // by GPU instead of by user
 };
 

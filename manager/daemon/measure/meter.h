@@ -36,6 +36,18 @@ struct Power {
   double watts = 0;
 };
 
+// Shares of the last sample period, from 0 to 1.
+struct Utilization {
+  double kernels = 0;  // one or more kernels ran
+  double memory = 0;   // the GPU's memory was read or written
+};
+
+// For which part of a period a process ran kernels.
+struct KernelShare {
+  i32 pid = 0;
+  double share = 0;  // from 0 to 1
+};
+
 class Meter {
  public:
   virtual ~Meter() = default;
@@ -43,6 +55,16 @@ class Meter {
   virtual Result<Reading> read(size_t gpu) = 0;
   // No value: the device has no sensor, or it is not measured.
   virtual std::optional<Power> power(size_t gpu) const {
+    (void)gpu;
+    return {};
+  }
+  // No value: the driver does not report it, as with MIG, or the device is not measured.
+  virtual std::optional<Utilization> utilization(size_t gpu) const {
+    (void)gpu;
+    return {};
+  }
+  // Of all periods since the last call; empty: no kernel ran, or the driver does not report it.
+  virtual std::vector<KernelShare> kernel_shares(size_t gpu) {
     (void)gpu;
     return {};
   }

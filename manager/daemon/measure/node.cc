@@ -44,6 +44,14 @@ class Node final : public Meter {
     return gpus_[gpu].measured ? nvml_->power(gpu) : std::nullopt;
   }
 
+  std::optional<Utilization> utilization(size_t gpu) const override {
+    return gpus_[gpu].measured ? nvml_->utilization(gpu) : std::nullopt;
+  }
+
+  std::vector<KernelShare> kernel_shares(size_t gpu) override {
+    return gpus_[gpu].measured ? nvml_->kernel_shares(gpu) : std::vector<KernelShare>{};
+  }
+
  private:
   std::unique_ptr<Meter> nvml_;
   std::vector<MeteredGpu> gpus_;  // NVML's come first, in its order

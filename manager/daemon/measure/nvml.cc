@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 
 namespace ckpt::manager {
@@ -14,7 +15,7 @@ namespace {
 
 using Device = struct nvmlDevice_st *;
 using Status = int;
-constexpr Status kSuccess = 0, kInsufficientSize = 7;
+constexpr Status kSuccess = 0, kNotFound = 6, kInsufficientSize = 7;
 constexpr size_t kNameBytes = 96;
 // Processes may start between two calls.
 constexpr unsigned kMoreProcesses = 16;
@@ -27,6 +28,14 @@ struct ProcessInfo {
   unsigned pid;
   unsigned long long bytes;
   unsigned gpu_instance, compute_instance;
+};
+struct Rates {
+  unsigned gpu, memory;  // per cent
+};
+struct ProcessSample {
+  unsigned pid;
+  unsigned long long time;                     // microseconds
+  unsigned kernels, memory, encoder, decoder;  // per cent
 };
 constexpr unsigned long long kNotAvailable = ~0ull;
 
@@ -42,6 +51,9 @@ struct Calls {
   Status (*processes)(Device, unsigned *, ProcessInfo *);
   Status (*energy)(Device, unsigned long long *);  // millijoules since the driver was loaded
   Status (*watts)(Device, unsigned *);             // milliwatts
+  Status (*utilization)(Device, Rates *);
+  // `since`: the time of the newest sample that is known already.
+  Status (*samples)(Device, ProcessSample *, unsigned *, unsigned long long since);
 };
 
 template <class F>
@@ -62,6 +74,8 @@ Result<Calls> find_calls(void *library, const std::string &path) {
   find(library, "nvmlDeviceGetComputeRunningProcesses_v3", c.processes);
   find(library, "nvmlDeviceGetTotalEnergyConsumption", c.energy);
   find(library, "nvmlDeviceGetPowerUsage", c.watts);
+  find(library, "nvmlDeviceGetUtilizationRates", c.utilization);
+  find(library, "nvmlDeviceGetProcessUtilization", c.samples);
   return c;
 }
 
@@ -101,6 +115,26 @@ class Nvml final : public Meter {
     return p;
   }
 
+  std::optional<Utilization> utilization(size_t gpu) const override {
+    constexpr double kPercent = 0.01;
+    Rates rates{};
+    if (calls_.utilization == nullptr || calls_.utilization(devices_[gpu], &rates) != kSuccess)
+      return {};
+    return Utilization{.kernels = rates.gpu * kPercent, .memory = rates.memory * kPercent};
+  }
+
+  // A process has a sample for each period in which it ran kernels.
+  std::vector<KernelShare> kernel_shares(size_t gpu) override {
+    constexpr double kPercent = 0.01;
+    std::vector<ProcessSample> samples = samples_of(devices_[gpu], sampled_[gpu]);
+    std::vector<KernelShare> shares;
+    for (const ProcessSample &s : samples) {
+      shares.push_back({static_cast<i32>(s.pid), s.kernels * kPercent});
+      sampled_[gpu] = std::max(sampled_[gpu], s.time);
+    }
+    return shares;
+  }
+
  private:
   Result<> check(Status s, const char *what) const {
     if (s == kSuccess) return {};
@@ -116,6 +150,7 @@ class Nvml final : public Meter {
     CKPT_CHECK(check(calls_.name(d, name.data(), kNameBytes), "read the name of a GPU"));
     CKPT_CHECK(check(calls_.memory(d, &m), "read the memory of a GPU"));
     devices_.push_back(d);
+    sampled_.push_back(0);
     gpus_.push_back({uuid.data(), name.data(), m.total, managed::kCuda, true});
     return {};
   }
@@ -138,8 +173,20 @@ class Nvml final : public Meter {
     return all;
   }
 
+  std::vector<ProcessSample> samples_of(Device d, unsigned long long since) const {
+    std::vector<ProcessSample> list(kMoreProcesses);
+    Status s = calls_.samples == nullptr ? kNotFound : kInsufficientSize;
+    for (int i = 0; i < kAttempts && s == kInsufficientSize; i++) {
+      unsigned n = static_cast<unsigned>(list.size());
+      s = calls_.samples(d, list.data(), &n, since);
+      list.resize(s == kInsufficientSize ? n + kMoreProcesses : n);
+    }
+    return s == kSuccess ? list : std::vector<ProcessSample>{};
+  }
+
   Calls calls_;
   std::vector<Device> devices_;
+  std::vector<unsigned long long> sampled_;  // the time of the newest sample of each
   std::vector<MeteredGpu> gpus_;
 };
 

@@ -36,7 +36,7 @@ void put_gpus(Text &text, const Policy &policy, const Accounting &accounting, co
 }
 
 // Devices without a sensor have no sample.
-void put_power(Text &text, const Meter &meter) {
+void put_power(Text &text, const Meter &meter, const EnergyShares &energy) {
   std::vector<std::optional<Power>> all;
   for (size_t g = 0; g < meter.gpus().size(); g++) all.push_back(meter.power(g));
   text.metric("ckpt_gpu_power_watts", "gauge", "Power of the GPU, by NVML.");
@@ -46,6 +46,25 @@ void put_power(Text &text, const Meter &meter) {
               "Energy of the GPU since its driver was loaded, by NVML.");
   for (size_t g = 0; g < all.size(); g++)
     if (all[g] && all[g]->joules) text.sample(*all[g]->joules, {{"gpu", meter.gpus()[g].uuid}});
+  text.metric("ckpt_gpu_programs_energy_joules_total", "counter",
+              "The part of it that programs had, by the time of their kernels.");
+  for (size_t g = 0; g < all.size(); g++)
+    if (std::optional<double> joules = energy.of_programs(g); joules && all[g] && all[g]->joules)
+      text.sample(*joules, {{"gpu", meter.gpus()[g].uuid}});
+}
+
+// Devices whose driver does not report it have no sample.
+void put_utilization(Text &text, const Meter &meter) {
+  std::vector<std::optional<Utilization>> all;
+  for (size_t g = 0; g < meter.gpus().size(); g++) all.push_back(meter.utilization(g));
+  text.metric("ckpt_gpu_utilization_ratio", "gauge",
+              "Share of NVML's last sample period in which kernels ran on the GPU.");
+  for (size_t g = 0; g < all.size(); g++)
+    if (all[g]) text.sample(all[g]->kernels, {{"gpu", meter.gpus()[g].uuid}});
+  text.metric("ckpt_gpu_memory_utilization_ratio", "gauge",
+              "Share of NVML's last sample period in which the GPU's memory was read or written.");
+  for (size_t g = 0; g < all.size(); g++)
+    if (all[g]) text.sample(all[g]->memory, {{"gpu", meter.gpus()[g].uuid}});
 }
 
 void put_programs(Text &text, const Policy &policy, const Accounting &accounting) {
@@ -100,13 +119,15 @@ void put_messages(Text &text, const Counters &c) {
 
 }  // namespace
 
-std::string metrics_text(const Policy &policy, const Meter &meter, const Counters &counters) {
+std::string metrics_text(const Policy &policy, const Meter &meter, const Counters &counters,
+                         const EnergyShares &energy) {
   Text text;
   Accounting accounting = policy.accounting();
   text.metric("ckptd_build_info", "gauge", "Always 1; the version of ckptd.")
       .sample(1, {{"version", CKPT_VERSION}});
   put_gpus(text, policy, accounting, meter);
-  put_power(text, meter);
+  put_power(text, meter, energy);
+  put_utilization(text, meter);
   put_programs(text, policy, accounting);
   put_events(text, counters);
   put_decisions(text, counters);

@@ -38,6 +38,10 @@ json gpu_as_json(const Gpu &gpu, const GpuAccount &account, const Meter &meter, 
     j["watts"] = power->watts;
     if (power->joules) j["joules"] = *power->joules;
   }
+  if (std::optional<Utilization> used = meter.utilization(index)) {
+    j["utilization"] = used->kernels;
+    j["memory_utilization"] = used->memory;
+  }
   j["context_bytes"] = gpu.context_known ? json(gpu.context_bytes) : json();
   return j;
 }
@@ -78,7 +82,8 @@ u64 seconds_since(Time begin, Time now) {
 
 }  // namespace
 
-std::string status_as_json(const Policy &policy, const Meter &meter, const Users &users, Time now) {
+std::string status_as_json(const Policy &policy, const Meter &meter, const Users &users, Time now,
+                           const EnergyShares &energy) {
   Accounting accounting = policy.accounting();
   json gpus = json::array(), programs = json::array();
   for (size_t i = 0; i < accounting.gpus.size(); i++)
@@ -86,6 +91,7 @@ std::string status_as_json(const Policy &policy, const Meter &meter, const Users
   for (const auto &p : policy.programs()) {
     programs.push_back(program_as_json(*p, policy.gpus()));
     programs.back()["seconds"] = seconds_since(p->arrived, now);
+    if (std::optional<double> joules = energy.of(p->id)) programs.back()["joules"] = *joules;
     if (auto user = users.find(p->id); user != users.end()) programs.back()["uid"] = user->second;
   }
   json interference = json::array();

@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "manager/daemon/measure/meter.h"
+#include "manager/daemon/measure/energy.h"
 #include "manager/policy/policy.h"
 
 namespace ckpt::manager {
@@ -15,7 +15,8 @@ namespace ckpt::manager {
 // The user of each program, as the kernel reports it.
 using Users = std::map<ProgramId, uid_t>;
 
-std::string status_as_json(const Policy &policy, const Meter &meter, const Users &users, Time now);
+std::string status_as_json(const Policy &policy, const Meter &meter, const Users &users, Time now,
+                           const EnergyShares &energy = {});
 // One message as a line of the journal. `direction`: "from" or "to" the program, or "gone".
 std::string journal_line(Time now, const char *direction, ProgramId program, const char *message,
                          const Program *state);

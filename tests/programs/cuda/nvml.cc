@@ -49,6 +49,14 @@ int main() {
       if (energy(device, &after) != NVML_SUCCESS) return 1;
       std::printf("power %u mW, %llu mJ in 0.2 s\n", milliwatts, after - before);
     }
+    nvmlUtilization_t rates{};  // only with a model
+    auto *utilization = get<nvmlReturn_t(nvmlDevice_t, nvmlUtilization_t *)>(
+        library, "nvmlDeviceGetUtilizationRates");
+    if (utilization(device, &rates) == NVML_SUCCESS) {
+      usleep(200'000);
+      if (utilization(device, &rates) != NVML_SUCCESS) return 1;
+      std::printf("busy %u %% with kernels, %u %% with copies\n", rates.gpu, rates.memory);
+    }
     unsigned celsius = 0;  // the software device has no sensor
     if (get<nvmlReturn_t(nvmlDevice_t, int, unsigned *)>(library, "nvmlDeviceGetTemperature")(
             device, 0, &celsius) != NVML_ERROR_NOT_SUPPORTED)

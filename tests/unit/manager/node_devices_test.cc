@@ -24,6 +24,10 @@ class Fixed final : public Meter {
     if (gpu == 1) return {};  // without a sensor
     return Power{.joules = 1234.5, .watts = 75};
   }
+  std::optional<Utilization> utilization(size_t gpu) const override {
+    if (gpu == 1) return {};  // as with MIG
+    return Utilization{.kernels = 0.75, .memory = 0.25};
+  }
 
  private:
   std::vector<MeteredGpu> gpus_{{"GPU-AA-1", "one", 100, managed::kCuda, true},
@@ -74,6 +78,22 @@ TEST_CASE("the power of measured devices is in the metrics and in the status") {
   CHECK(status["gpus"][0]["watts"] == 75.0);
   CHECK(status["gpus"][0]["joules"] == 1234.5);
   CHECK(!status["gpus"][1].contains("watts"));
+}
+
+TEST_CASE("how busy measured devices are is in the metrics and in the status") {
+  auto n = node({{"bb", "another", 300, {}}});
+  CHECK(!n->utilization(2));
+  std::vector<Gpu> gpus;
+  for (const MeteredGpu &g : n->gpus()) gpus.push_back({.uuid = g.uuid, .total = g.total});
+  Policy policy({}, gpus);
+  std::string metrics = metrics_text(policy, *n, {});
+  CHECK(metrics.find("ckpt_gpu_utilization_ratio{gpu=\"GPU-AA-1\"} 0.75\n") != metrics.npos);
+  CHECK(metrics.find("ckpt_gpu_memory_utilization_ratio{gpu=\"GPU-AA-1\"} 0.25\n") != metrics.npos);
+  CHECK(metrics.find("utilization_ratio{gpu=\"GPU-AA-2\"}") == metrics.npos);
+  auto status = nlohmann::json::parse(status_as_json(policy, *n, {}, Time(0)));
+  CHECK(status["gpus"][0]["utilization"] == 0.75);
+  CHECK(status["gpus"][0]["memory_utilization"] == 0.25);
+  CHECK(!status["gpus"][1].contains("utilization"));
 }
 
 TEST_CASE("a node without NVML has only OpenCL devices") {

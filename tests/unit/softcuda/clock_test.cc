@@ -64,6 +64,28 @@ TEST_CASE("a kernel on pinned memory and copies share the bus") {
   CHECK(e.serve(2, {.since = 0, .kernel = 10}) == 240);
 }
 
+TEST_CASE("for how long the kernels of each process have run is known") {
+  Engines e;
+  e.serve(1, {.since = 100, .kernel = 50});
+  e.serve(2, {.since = 100, .kernel = 30});
+  e.serve(1, {.since = 100, .kernel = 50});
+  using Times = std::map<i32, i64>;
+  CHECK(e.kernel_times(90) == Times{});
+  CHECK(e.kernel_times(120) == Times{{1, 20}});
+  CHECK(e.kernel_times(160) == Times{{1, 50}, {2, 10}});
+  CHECK(e.kernel_times(1000) == Times{{1, 100}, {2, 30}});
+  e.serve(1, {.since = 2000, .kernel = 10, .bus = 90});  // keeps the engine, and is no kernel then
+  CHECK(e.kernel_times(3000) == Times{{1, 110}, {2, 30}});
+  e.forget(1);
+  CHECK(e.kernel_times(3000) == Times{{2, 30}});
+}
+
+TEST_CASE("the times of kernels take bounded room") {
+  Engines e;
+  for (int i = 0; i < 100'000; i++) e.serve(1, {.since = 0, .kernel = 1});
+  CHECK(e.kernel_times(1'000'000) == std::map<i32, i64>{{1, 100'000}});
+}
+
 TEST_CASE("for how long the engines were busy is known, without what is still to come") {
   Engines e;
   e.serve(1, {.since = 100, .kernel = 50});
