@@ -117,6 +117,7 @@ class Dump {
   Result<> preflight();
   Reasons refusals();
   Closables find_closables() const;
+  Closables look_for_closables() const;
   Result<> refuse_as_template(Reasons &reasons);
   void describe_template(nlohmann::json &manifest) const;
   void describe_copy();

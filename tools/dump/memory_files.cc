@@ -5,6 +5,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -50,6 +51,12 @@ std::set<std::string> other_names(const std::string &path, FileId id,
   names.erase(path);
   return names;
 }
+// The program may have started it since its processes were listed.
+bool is_of_program(pid_t pid, pid_t root) {
+  return std::ranges::any_of(ProcessTable::read().tree(root),
+                             [pid](const Process &p) { return p.pid == pid; });
+}
+
 
 }  // namespace
 
@@ -78,7 +85,7 @@ void MemoryFiles::check_not_shared_with_others(const Target &target, Reasons &re
   for (const Process &p : target.processes) program.insert(p.pid);
   for (const FileWriter &w : writers_of(ids, program))
     for (const File &f : files_)
-      if (f.id == w.file)
+      if (f.id == w.file && !is_of_program(w.process.pid, target.root))
         reasons.push_back(
             fmt::format("the program shares the memory {} with {}, which is not part of the "
                         "program and can change the memory at any time: end that process first, or "
