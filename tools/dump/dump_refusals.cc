@@ -131,9 +131,7 @@ Result<> Dump::record_owner() {
   if (!why.empty() && options_.refuse_as_root) return refuse_if({why});
   if (!why.empty()) report_.remarks.push_back(std::move(why));
   if (rights_.unprivileged() || recorded.is_root())
-    manifest_["owner"] = {{"uid", recorded.user->uid},
-                          {"gid", recorded.user->gid},
-                          {"groups", recorded.user->groups}};
+    manifest_.owner = helper::Identity{*recorded.user};
   return {};
 }
 

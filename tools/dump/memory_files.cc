@@ -16,7 +16,6 @@ namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 bool is_file(const std::string &path, FileId id) {
   struct stat st {};
@@ -51,12 +50,12 @@ std::set<std::string> other_names(const std::string &path, FileId id,
   names.erase(path);
   return names;
 }
+
 // The program may have started it since its processes were listed.
 bool is_of_program(pid_t pid, pid_t root) {
   return std::ranges::any_of(ProcessTable::read().tree(root),
                              [pid](const Process &p) { return p.pid == pid; });
 }
-
 
 }  // namespace
 
@@ -107,11 +106,12 @@ Result<> MemoryFiles::save(const File &f, storage::ImageWriter &image,
   for (const ImageManifest::Link &l : links)
     if (is_file(l.kept, f.id)) path = l.kept;
   if (!is_file(path, f.id)) return fail("its name leads to another file");
-  CKPT_TRY(json described,
+  CKPT_TRY(manifest::StoredFile described,
            save_contents(image, fmt::format("memory-files/{}", described_.size()), f.fd.get()));
-  described["path"] = path;
-  described["names"] = other_names(path, f.id, f.mapped_as);
-  described["folders"] = describe_folders(path, {});
+  described.path = path;
+  std::set<std::string> names = other_names(path, f.id, f.mapped_as);
+  described.names = {names.begin(), names.end()};
+  described.folders = describe_folders(path, {});
   described_.push_back(std::move(described));
   return {};
 }
