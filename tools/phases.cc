@@ -31,14 +31,19 @@ double Phases::total_seconds() const {
   return seconds((stop == Clock::time_point{} ? Clock::now() : stop) - all_.front().start);
 }
 
-nlohmann::json Phases::json() const {
-  nlohmann::json list = nlohmann::json::array();
+std::vector<PhaseTimes> Phases::times() const {
+  std::vector<PhaseTimes> list;
   for (const Phase &p : all_) {
     Clock::time_point stop = p.stop == Clock::time_point{} ? Clock::now() : p.stop;
-    list.push_back({{"name", p.name},
-                    {"start", seconds(p.start - all_.front().start)},
-                    {"seconds", seconds(stop - p.start)}});
+    list.push_back({p.name, seconds(p.start - all_.front().start), seconds(stop - p.start)});
   }
+  return list;
+}
+
+nlohmann::json Phases::json() const {
+  nlohmann::json list = nlohmann::json::array();
+  for (const PhaseTimes &p : times())
+    list.push_back({{"name", p.name}, {"start", p.start}, {"seconds", p.seconds}});
   return list;
 }
 

@@ -11,6 +11,11 @@
 
 namespace ckpt::tools {
 
+struct PhaseTimes {
+  std::string name;
+  double start = 0, seconds = 0;  // the start counts from that of the first step
+};
+
 // The steps of a tool's main path, with the time that each took on a monotonic clock.
 class Phases {
  public:
@@ -20,7 +25,8 @@ class Phases {
   double seconds_since(Clock::time_point t) const;
   // From the start of the first step to the end of the last one.
   double total_seconds() const;
-  // [{"name", "start", "seconds"}…], in seconds; "start" counts from the start of the first step.
+  std::vector<PhaseTimes> times() const;
+  // [{"name", "start", "seconds"}…]
   nlohmann::json json() const;
 
  private:

@@ -3,6 +3,31 @@
 
 #include <concepts>
 
+#include "common/api/record.h"
+
+namespace ckpt {
+
+#define MESSAGE(Type, fields)                                 \
+  template <>                                                 \
+  struct api::Fields<Type> {                                  \
+    static constexpr bool kIsRow = true;                      \
+    template <class R, class V>                               \
+    static bool each([[maybe_unused]] R &record, V &&visit) { \
+      (void)visit;                                            \
+      return true fields;                                     \
+    }                                                         \
+  };
+#define FIELD(type, name) &&visit(api::Field{#name}, record.name)
+#define TO_MANAGER(Name, number, fields) MESSAGE(managed::to_manager::Name, fields)
+#define TO_PROGRAM(Name, number, fields) MESSAGE(managed::to_program::Name, fields)
+#include "common/managed/messages.api"
+#undef MESSAGE
+#undef FIELD
+#undef TO_MANAGER
+#undef TO_PROGRAM
+
+}  // namespace ckpt
+
 namespace ckpt::managed {
 namespace {
 
@@ -31,38 +56,31 @@ bool read(Reader &r, std::string &value) {
   return r.ok();
 }
 
-// Writes the fields of a message, in order.
-#define MESSAGE(ns, Name, fields)                                 \
-  [[maybe_unused]] void fields_of(Writer &w, const ns::Name &m) { \
-    (void)w, (void)m;                                             \
-    fields                                                        \
-  }
-#define FIELD(type, name) write(w, m.name);
-#define TO_MANAGER(Name, number, fields) MESSAGE(to_manager, Name, fields)
-#define TO_PROGRAM(Name, number, fields) MESSAGE(to_program, Name, fields)
-#include "common/managed/messages.api"
-#undef MESSAGE
-#undef FIELD
+template <class M>
+void write_fields(Writer &w, const M &message) {
+  api::Fields<M>::each(message, [&w](const api::Field &, const auto &value) {
+    write(w, value);
+    return true;
+  });
+}
 
 // The name of the first malformed field; null: all are valid.
-#define MESSAGE(ns, Name, fields)                                  \
-  [[maybe_unused]] const char *fields_of(Reader &r, ns::Name &m) { \
-    (void)r, (void)m;                                              \
-    fields return nullptr;                                         \
-  }
-#define FIELD(type, name) \
-  if (!read(r, m.name)) return #name;
-#include "common/managed/messages.api"
-#undef MESSAGE
-#undef FIELD
-#undef TO_MANAGER
-#undef TO_PROGRAM
+template <class M>
+const char *read_fields(Reader &r, M &message) {
+  const char *bad = nullptr;
+  api::Fields<M>::each(message, [&](const api::Field &f, auto &value) {
+    bool valid = read(r, value);
+    if (!valid) bad = f.name;
+    return valid;
+  });
+  return bad;
+}
 
 template <class Variant, class M>
 Result<Variant> decode_as(const char *name, ByteView body) {
   Reader r(body);
   M message;
-  if (const char *bad = fields_of(r, message))
+  if (const char *bad = read_fields(r, message))
     return fail("the message {} is malformed at \"{}\"", name, bad);
   if (!r.done()) return fail("the message {} has {} extra bytes", name, r.left());
   return Variant(std::move(message));
@@ -72,7 +90,7 @@ template <class Variant>
 Writer encode_any(const Variant &message) {
   Writer w;
   auto put = [&w](const auto &m) {
-    if constexpr (!std::is_same_v<std::decay_t<decltype(m)>, std::monostate>) fields_of(w, m);
+    if constexpr (!std::is_same_v<std::decay_t<decltype(m)>, std::monostate>) write_fields(w, m);
   };
   std::visit(put, message);
   return w;

@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "common/base/log.h"
+#include "libckpt-cuda/entry/noted_blockers.h"
 #include "libckpt-cuda/entry/pass.h"
-#include "libckpt-cuda/lifecycle/blockers.h"
 
 // More than any release of CUDA has added. Stands in the assembly below, too.
 #define NEWER_ENTRIES 256

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Executable graphs: how they are made, changed, launched and destroyed (sliced_graph.h).
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/calls/calls.h"
 #include "libckpt-cuda/guest/launches.h"
 #include "libckpt-cuda/guest/node_params.h"
 #include "libckpt-cuda/guest/sliced_graph.h"

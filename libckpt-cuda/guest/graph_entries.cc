@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels in graphs get the added parameter when a node is made or changed.
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/calls/calls.h"
 #include "libckpt-cuda/guest/node_params.h"
 
 namespace ckpt::cuda {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Launches under ckpt-run --guest or --slice.
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/calls/calls.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/guest/launches.h"
 #include "libckpt-cuda/guest/priorities.h"

@@ -4,7 +4,7 @@
 // parameter. Parameters are counted here. For other queries (registers, shared memory, occupancy),
 // the original PTX is loaded beside the rewritten one at the first query: its *twin*. The twin is
 // never launched.
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/calls/calls.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/guest/kernels.h"
 

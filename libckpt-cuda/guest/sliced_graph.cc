@@ -36,11 +36,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "libckpt-cuda/entry/streams.h"
 #include "libckpt-cuda/guest/context_tools.h"
 #include "libckpt-cuda/guest/graph_plan.h"
 #include "libckpt-cuda/guest/sliced_launch.h"
 #include "libckpt-cuda/guest/stream_order.h"
-#include "libckpt-cuda/lifecycle/streams.h"
 
 namespace ckpt::cuda::guest {
 namespace {

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's uses of CUDA that keep it from being checkpointed, now or for the rest of its life.
+// The program's uses of CUDA that keep it from being checkpointed, now or for the rest of its life
+// (entry/noted_blockers.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "libckpt-cuda/entry/entries.h"
-
 namespace ckpt::cuda {
-
-// A call of `id` has succeeded after which no checkpoint is possible. `what` has static storage
-// duration and names the use: "it uses multicast memory".
-void note_blocker(Id id, const char *what);
-
-// The program has called `name`, an entry or a form that is newer than those of cuda/entries.api.
-// `name` lives as long as the process.
-void note_newer_call(const char *name);
 
 // Appends a sentence for each current blocker: the recorded ones, managed memory and variables, and
 // streams that are being captured.

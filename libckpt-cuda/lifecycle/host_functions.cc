@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "libckpt-cuda/entry/pass.h"
-#include "libckpt-cuda/lifecycle/streams.h"
+#include "libckpt-cuda/entry/streams.h"
 
 namespace ckpt::cuda {
 namespace {

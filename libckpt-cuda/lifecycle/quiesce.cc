@@ -7,8 +7,8 @@
 #include "common/base/clock.h"
 #include "common/base/timed_call.h"
 #include "libckpt-cuda/entry/pass.h"
+#include "libckpt-cuda/entry/streams.h"
 #include "libckpt-cuda/lifecycle/host_functions.h"
-#include "libckpt-cuda/lifecycle/streams.h"
 #include "libckpt-cuda/memory/contexts.h"
 
 namespace ckpt::cuda {

@@ -7,13 +7,6 @@
 #include <mutex>
 #include <set>
 
-#include "driver-checkpoint/forked_child.h"
-#include "libckpt-cuda/entry/calls.h"
-#include "libckpt-cuda/entry/pass.h"
-#include "libckpt-cuda/lifecycle/manager_requests.h"
-#include "libckpt-cuda/memory/memory.h"
-#include "libckpt-cuda/memory/pools.h"
-
 namespace ckpt::cuda {
 namespace {
 
@@ -35,7 +28,9 @@ ContextTable &table() {
   return *kTable;
 }
 
-void insert(const ContextInfo &context) {
+}  // namespace
+
+void note_context(const ContextInfo &context) {
   std::lock_guard lock(table().mutex);
   ContextInfo &known = table().contexts[context.handle];
   if (context.primary) table().primaries.insert(context.handle);
@@ -43,7 +38,7 @@ void insert(const ContextInfo &context) {
   known.primary = table().primaries.contains(context.handle);
 }
 
-void erase(CUcontext context) {
+void forget_context(CUcontext context) {
   std::lock_guard lock(table().mutex);
   table().contexts.erase(context);
   std::erase_if(table().access,
@@ -56,54 +51,13 @@ std::optional<ContextInfo> primary_context(CUdevice device) {
   return {};
 }
 
-// The results of the driver's calls pass through the following functions.
-
-// Libraries retain a primary context again and again, which opens nothing.
-template <class Fn>
-CUresult created(Fn create, const CUcontext *context, CUdevice device, bool primary) {
-  std::optional<OpensDevices> opens;
-  if (!primary || !primary_context(device)) opens.emplace();
-  CUresult e = with_memory(create);
-  if (e != CUDA_SUCCESS) return e;
-  insert({*context, device, primary});
-  report_context_made();
-  return e;
+void note_access(CUcontext accessor, CUcontext owner, bool allowed) {
+  std::lock_guard lock(table().mutex);
+  if (allowed)
+    table().access.insert({accessor, owner});
+  else
+    table().access.erase({accessor, owner});
 }
-
-CUresult destroyed(CUresult e, CUcontext context) {
-  if (e != CUDA_SUCCESS) return e;
-  memory().release_context(context);
-  pools().context_destroyed(context);
-  erase(context);
-  report_context_destroyed(context);
-  return e;
-}
-
-// A reset destroys the primary context, and so does the last release.
-CUresult primary_released(CUresult e, CUdevice device, bool reset) {
-  if (e != CUDA_SUCCESS) return e;
-  unsigned flags = 0;
-  int active = 0;
-  driver().cuDevicePrimaryCtxGetState(device, &flags, &active);
-  std::optional<ContextInfo> context = primary_context(device);
-  if (context && (reset || active == 0)) destroyed(CUDA_SUCCESS, context->handle);
-  return e;
-}
-
-CUresult peer_access_changed(CUresult e, CUcontext owner, bool allowed) {
-  ContextInfo accessor;
-  if (e != CUDA_SUCCESS || current_context(accessor) != CUDA_SUCCESS) return e;
-  {
-    std::lock_guard lock(table().mutex);
-    if (allowed)
-      table().access.insert({accessor.handle, owner});
-    else
-      table().access.erase({accessor.handle, owner});
-  }
-  return memory().set_access(owner, accessor.device, allowed);
-}
-
-}  // namespace
 
 CUresult current_context(ContextInfo &out) {
   CUresult e = driver().cuCtxGetCurrent(&out.handle);
@@ -118,7 +72,7 @@ CUresult current_context(ContextInfo &out) {
     }
   }
   e = driver().cuCtxGetDevice(&out.device);
-  if (e == CUDA_SUCCESS) insert(out);
+  if (e == CUDA_SUCCESS) note_context(out);
   return e;
 }
 
@@ -139,70 +93,6 @@ std::vector<CUdevice> devices_with_access(const ContextInfo &context) {
       devices.push_back(it->second.device);
   }
   return devices;
-}
-
-CUresult entry_cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
-  PASS_OR_RETURN(pass);
-  return created([&] { return REAL(cuCtxCreate_v2)(out, flags, device); }, out, device, false);
-}
-
-CUresult entry_cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int n,
-                              unsigned int flags, CUdevice device) {
-  PASS_OR_RETURN(pass);
-  return created([&] { return REAL(cuCtxCreate_v3)(out, params, n, flags, device); }, out, device,
-                 false);
-}
-
-CUresult entry_cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned int flags,
-                              CUdevice device) {
-  PASS_OR_RETURN(pass);
-  return created([&] { return REAL(cuCtxCreate_v4)(out, params, flags, device); }, out, device,
-                 false);
-}
-
-CUresult entry_cuCtxDestroy_v2(CUcontext context) {
-  PASS_OR_RETURN(pass);
-  return destroyed(REAL(cuCtxDestroy_v2)(context), context);
-}
-
-CUresult entry_cuCtxDestroy(CUcontext context) {
-  PASS_OR_RETURN(pass);
-  return destroyed(REAL(cuCtxDestroy)(context), context);
-}
-
-CUresult entry_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
-  PASS_OR_RETURN(pass);
-  return created([&] { return REAL(cuDevicePrimaryCtxRetain)(out, device); }, out, device, true);
-}
-
-CUresult entry_cuDevicePrimaryCtxRelease(CUdevice device) {
-  PASS_OR_RETURN(pass);
-  return primary_released(REAL(cuDevicePrimaryCtxRelease)(device), device, false);
-}
-
-CUresult entry_cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  PASS_OR_RETURN(pass);
-  return primary_released(REAL(cuDevicePrimaryCtxRelease_v2)(device), device, false);
-}
-
-CUresult entry_cuDevicePrimaryCtxReset(CUdevice device) {
-  PASS_OR_RETURN(pass);
-  return primary_released(REAL(cuDevicePrimaryCtxReset)(device), device, true);
-}
-
-CUresult entry_cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  PASS_OR_RETURN(pass);
-  return primary_released(REAL(cuDevicePrimaryCtxReset_v2)(device), device, true);
-}
-
-CUresult entry_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
-  PASS_OR_RETURN(pass);
-  return peer_access_changed(REAL(cuCtxEnablePeerAccess)(peer, flags), peer, true);
-}
-
-CUresult entry_cuCtxDisablePeerAccess(CUcontext peer) {
-  PASS_OR_RETURN(pass);
-  return peer_access_changed(REAL(cuCtxDisablePeerAccess)(peer), peer, false);
 }
 
 }  // namespace ckpt::cuda

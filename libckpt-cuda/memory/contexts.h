@@ -21,6 +21,14 @@ struct ContextInfo {
 CUresult current_context(ContextInfo &out);
 std::vector<ContextInfo> live_contexts();
 
+// The primary context of a device, if it is live.
+std::optional<ContextInfo> primary_context(CUdevice device);
+void note_context(const ContextInfo &context);
+// With the access of others to its memory, and its own to theirs.
+void forget_context(CUcontext context);
+// Whether `accessor` may use the memory of `owner`.
+void note_access(CUcontext accessor, CUcontext owner, bool allowed);
+
 // The devices with access to the memory of `context`, its own first (cuCtxEnablePeerAccess).
 std::vector<CUdevice> devices_with_access(const ContextInfo &context);
 

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "libckpt-cuda/lifecycle/streams.h"
+#include "libckpt-cuda/entry/streams.h"
 
 namespace ckpt::cuda {
 namespace {

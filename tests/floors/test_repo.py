@@ -70,18 +70,6 @@ def test_the_glossary_is_sorted():
         assert terms == sorted(terms)
 
 
-def test_the_format_names_every_field_that_a_restore_reads():
-    """A field that the reader requires has a `*` there, and no other one."""
-    reader = read("tools/manifest/image_manifest.cc").split("parse_or_throw", 1)[1].split("\n}\n", 1)[0]
-    required = set(re.findall(r'\bj\.at\("(\w+)"\)', reader))
-    optional = set(re.findall(r'\bj\.(?:value|contains)\("(\w+)"', reader))
-    manifest = read("docs/FORMAT.md").split("## The manifest", 1)[1].split("\n## ", 1)[0]
-    cells = "".join(line.split("|")[1] for line in manifest.splitlines() if line.startswith("| `"))
-    fields = {name: star for name, star in re.findall(r"`(\w+)`(\*?)", cells)}
-    assert required and {name for name, star in fields.items() if star} == required - optional
-    assert optional <= set(fields)
-
-
 # References that lead out of the repository; written so that this file does not match.
 OUTSIDE = re.compile(r"\.\./sha" r"red|fac" r"ts/[a-z]+\.md|design dec" r"ision \d")
 
@@ -99,7 +87,7 @@ def test_entry_points_are_executable(path):
     assert (ROOT / path).stat().st_mode & 0o111
 
 
-@pytest.mark.parametrize("table", ["opencl-table", "cuda-table"])
-def test_the_table_of_functions_is_up_to_date(table):
+@pytest.mark.parametrize("table", ["opencl-table", "cuda-table", "manifest-table"])
+def test_the_table_of_a_page_is_up_to_date(table):
     r = subprocess.run([ROOT / "scripts" / table, "--check"], capture_output=True, text=True)
     assert r.returncode == 0, r.stderr

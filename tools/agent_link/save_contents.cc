@@ -7,11 +7,10 @@
 #include <mutex>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "common/base/fields.h"
 #include "storage/read/image_reader.h"
 #include "tools/agent_link/device_streams.h"
+#include "tools/manifest/manifest.h"
 
 namespace ckpt::tools {
 namespace {
@@ -240,13 +239,10 @@ class ContentsSaver {
 
 // The manifest is untrusted input: any field may be missing or of another type.
 std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid) {
-  auto agents = image.manifest().find("agents");
-  if (agents == image.manifest().end() || !agents->is_array()) return std::nullopt;
-  for (u32 i = 0; i < agents->size(); i++) {
-    const nlohmann::json &a = (*agents)[i];
-    if (a.is_object() && a.contains("pid") && a["pid"] == pid) return i;
-  }
-  return std::nullopt;
+  std::vector<manifest::Agent> agents = manifest::readable_fields(image.manifest()).agents;
+  auto found = std::ranges::find(agents, pid, &manifest::Agent::pid);
+  if (found == agents.end()) return std::nullopt;
+  return static_cast<u32>(found - agents.begin());
 }
 
 Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging,

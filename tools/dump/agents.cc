@@ -16,7 +16,6 @@
 
 namespace ckpt::tools {
 
-using nlohmann::json;
 using protocol::Depth;
 
 Result<> Agents::connect(const Target &target) {
@@ -368,23 +367,20 @@ std::vector<int> Agents::outcome_pipe_ends() const {
   return ends;
 }
 
-json Agents::describe() const {
-  json list = json::array();
+std::vector<manifest::Agent> Agents::describe() const {
+  std::vector<manifest::Agent> list;
   for (const auto &a : all_)
-    list.push_back({{"pid", a->welcome.pid},
-                    {"protocol", a->welcome.version},
-                    {"pipe_inode", a->outcome_inode},
-                    {"participants", a->welcome.participants},
-                    {"bytes", a->saved.bytes}});
+    list.push_back({a->welcome.pid, a->outcome_inode, a->saved.bytes, a->welcome.version,
+                    a->welcome.participants});
   return list;
 }
 
-json Agents::describe_requirements() const {
-  json list = json::array();
+std::vector<manifest::Requirement> Agents::describe_requirements() const {
+  std::vector<manifest::Requirement> list;
   for (u32 i = 0; i < all_.size(); i++)
     for (auto &[api, needs] :
          parse_requirements(all_[i]->saved.requirements, all_[i]->welcome.participants))
-      list.push_back({{"agent", i}, {"api", std::move(api)}, {"needs", std::move(needs)}});
+      list.push_back({i, std::move(api), std::move(needs)});
   return list;
 }
 

@@ -11,12 +11,11 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "storage/write/image_writer.h"
 #include "tools/agent_link/parent_reader.h"
 #include "tools/agent_link/save_contents.h"
 #include "tools/dump/cancel.h"
+#include "tools/manifest/manifest.h"
 #include "tools/reasons.h"
 #include "tools/session/target.h"
 
@@ -97,8 +96,8 @@ class Agents {
   // devices did not look.
   u64 zero_bytes() const;
   std::vector<std::string> blind() const;
-  nlohmann::json describe() const;               // the manifest's "agents"
-  nlohmann::json describe_requirements() const;  // the manifest's "participants"
+  std::vector<manifest::Agent> describe() const;
+  std::vector<manifest::Requirement> describe_requirements() const;
 
  private:
   struct Agent {

@@ -90,9 +90,9 @@ void BoundSockets::check(Closables &reasons) const {
   }
 }
 
-nlohmann::json BoundSockets::describe_renamed() const {
-  nlohmann::json list = nlohmann::json::array();
-  for (const Socket &s : renamed_) list.push_back({{"inode", s.inode}, {"path", s.path}});
+std::vector<manifest::RenamedSocket> BoundSockets::describe_renamed() const {
+  std::vector<manifest::RenamedSocket> list;
+  for (const Socket &s : renamed_) list.push_back({s.inode, s.path});
   return list;
 }
 

@@ -18,7 +18,7 @@ class BoundSockets {
   static BoundSockets of(const Target &target);
   // Sockets whose name CRIU could not find again: bound to a relative path, then renamed.
   void check(Closables &reasons) const;
-  nlohmann::json describe_renamed() const;
+  std::vector<manifest::RenamedSocket> describe_renamed() const;
 
  private:
   struct Socket {

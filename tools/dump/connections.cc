@@ -14,7 +14,6 @@
 namespace ckpt::tools {
 namespace {
 
-using nlohmann::json;
 using namespace std::chrono_literals;
 
 // A connection is established and accepted within moments, unless the program no longer accepts
@@ -33,10 +32,6 @@ std::string owner_of(u64 inode) {
 // The kernel has nothing left to send for it.
 bool is_closed(const InetSocket &s) {
   return s.state == InetSocket::FinWait2 || s.state == InetSocket::TimeWait;
-}
-
-json describe_endpoint(const Endpoint &e) {
-  return {{"address", e.address_text()}, {"port", e.port}};
 }
 
 }  // namespace
@@ -190,15 +185,14 @@ std::vector<JobConnection> Connections::outward(const std::set<pid_t> &may_close
 
 // Sockets in the program's own network namespace cannot collide with those of other programs at a
 // restore.
-json Connections::describe() const {
-  json list = json::array();
+std::vector<manifest::Socket> Connections::describe() const {
+  std::vector<manifest::Socket> list;
   for (const Held &h : held_) {
     const InetSocket &s = h.socket;
     if (h.own_namespace || s.local.port == 0) continue;
-    json j{
-        {"protocol", h.udp ? "udp" : "tcp"}, {"v6", s.v6}, {"local", describe_endpoint(s.local)}};
-    if (!h.udp && s.connected()) j["remote"] = describe_endpoint(s.remote);
-    list.push_back(std::move(j));
+    bool connected = !h.udp && s.connected();
+    list.push_back({h.udp ? InetProtocol::Udp : InetProtocol::Tcp, s.v6, s.local,
+                    connected ? std::optional(s.remote) : std::nullopt});
   }
   return list;
 }

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "tools/job/messages.h"
+#include "tools/manifest/manifest.h"
 #include "tools/net/connection_lock.h"
 #include "tools/net/inet_table.h"
 #include "tools/net/repair_mode.h"
@@ -36,7 +35,7 @@ class Connections {
   const std::vector<PacketFlow> &flows() const { return flows_; }
   // The connections that `earlier` did not have: nothing has stopped their packets.
   bool all_in(const Connections &earlier) const;
-  nlohmann::json describe() const;  // the manifest's "sockets"
+  std::vector<manifest::Socket> describe() const;
   // The connections that the coordinator of a job has to compare: those with an end outside of the
   // program, and those of this network namespace that no process has open. `may_close`: the
   // processes that may still close theirs.

@@ -23,8 +23,6 @@
 namespace ckpt::tools {
 namespace {
 
-using nlohmann::json;
-
 pid_t last_or(const std::vector<pid_t> &v, pid_t otherwise) {
   return v.empty() ? otherwise : v.back();
 }
@@ -61,22 +59,24 @@ std::vector<pid_t> ns_ids(const std::vector<ThreadIds> &threads) {
 
 // The threads for which the program has chosen other processors than those of the keeper. All
 // others will have those of ckpt-restore.
-json describe_affinities(const std::vector<ThreadIds> &threads, const Affinity &given) {
-  std::map<std::string, std::vector<pid_t>> by_processors;
+std::vector<manifest::ThreadAffinity> describe_affinities(const std::vector<ThreadIds> &threads,
+                                                          const Affinity &given) {
+  std::map<std::string, manifest::ThreadAffinity> by_processors;
   for (const ThreadIds &t : threads)
-    if (Affinity own = Affinity::of(t.id); !own.empty() && own != given)
-      by_processors[own.list()].push_back(t.ns_id);
-  json list = json::array();
-  for (const auto &[processors, ids] : by_processors)
-    list.push_back({{"processors", processors}, {"threads", ids}});
+    if (Affinity own = Affinity::of(t.id); !own.empty() && own != given) {
+      manifest::ThreadAffinity &same = by_processors[own.list()];
+      same.processors = own;
+      same.threads.push_back(t.ns_id);
+    }
+  std::vector<manifest::ThreadAffinity> list;
+  for (auto &[processors, affinity] : by_processors) list.push_back(std::move(affinity));
   return list;
 }
 
-json describe_host() {
+manifest::Host describe_host() {
   utsname u{};
   ::uname(&u);
-  return {
-      {"name", u.nodename}, {"system", u.sysname}, {"kernel", u.release}, {"machine", u.machine}};
+  return {u.nodename, u.sysname, u.release, u.machine};
 }
 
 std::string utc_now() {
@@ -90,118 +90,111 @@ std::string utc_now() {
 
 }  // namespace
 
-json describe_program(const Target &target, const Criu &criu) {
-  return {{"isolated", is_isolated()},
-          {"program", executable_of(target.root)},
-          {"argv", arguments_of(target.root)},
-          {"cwd", working_folder_of(target.root)},
-          {"created", utc_now()},
-          {"ckpt_version", CKPT_VERSION},
-          {"protocol", protocol::kVersion},
-          {"criu_version", criu.version},
-          {"host", describe_host()},
-          {"processor", {{"features", processor_features()}}},
-          {"root_pid", target.processes.front().ns_pid()},
-          {"session_dir", session_folder_of(target.root, target.keeper, target.session_socket)}};
+manifest::Manifest describe_program(const Target &target, const Criu &criu) {
+  manifest::Manifest m;
+  m.protocol = protocol::kVersion;
+  m.isolated = is_isolated();
+  m.program = executable_of(target.root);
+  m.argv = arguments_of(target.root);
+  m.cwd = working_folder_of(target.root);
+  m.created = utc_now();
+  m.ckpt_version = CKPT_VERSION;
+  m.criu_version = criu.version;
+  m.host = describe_host();
+  m.processor.features = processor_features();
+  m.root_pid = target.processes.front().ns_pid();
+  m.session_folder = session_folder_of(target.root, target.keeper, target.session_socket);
+  return m;
 }
 
-json describe_processes(const Target &target, const std::set<pid_t> &stopped_before) {
+std::vector<manifest::ProcessEntry> describe_processes(const Target &target,
+                                                       const std::set<pid_t> &stopped_before) {
   const Affinity given = Affinity::of(target.keeper);
-  json list = json::array();
+  std::vector<manifest::ProcessEntry> list;
   for (const Process &p : target.processes) {
     std::vector<ThreadIds> threads = thread_ids_of(p.pid);
-    json &entry = list.emplace_back(json{{"pid", p.ns_pid()},
-                                         {"host_pid", p.pid},
-                                         {"command", p.command},
-                                         {"threads", ns_ids(threads)},
-                                         {"group", last_or(p.ns_groups, p.group)},
-                                         {"session", last_or(p.ns_sessions, p.session)},
-                                         {"agent", target.has_agent(p.pid)},
-                                         {"stopped", stopped_before.contains(p.pid)}});
-    if (json affinities = describe_affinities(threads, given); !affinities.empty())
-      entry["affinities"] = std::move(affinities);
-    if (std::optional<FirstCode> code = FirstCode::of(p.pid))
-      entry["first_code"] = {code->address, code->bytes};
-    if (p.ending) entry["ended"] = true;
+    manifest::ProcessEntry &entry = list.emplace_back();
+    entry.pid = p.ns_pid();
+    entry.group = last_or(p.ns_groups, p.group);
+    entry.session = last_or(p.ns_sessions, p.session);
+    entry.threads = ns_ids(threads);
+    entry.stopped = stopped_before.contains(p.pid);
+    entry.affinities = describe_affinities(threads, given);
+    entry.ended = p.ending;
+    entry.first_code = FirstCode::of(p.pid);
+    entry.command = p.command;
+    entry.host_pid = p.pid;
+    entry.agent = target.has_agent(p.pid);
   }
   return list;
 }
 
 // The root's standard streams, and whether any process of the program has an outer terminal open.
-json describe_streams(const Target &target, const DescriptorTable &table) {
-  static constexpr const char *kNames[] = {"stdin", "stdout", "stderr"};
+manifest::Streams describe_streams(const Target &target, const DescriptorTable &table) {
   OwnTerminals own(table);
-  json streams = {{"own_terminals", own.indices()}};
-  bool terminal = false;
+  manifest::Streams streams;
+  streams.own_terminals = {own.indices().begin(), own.indices().end()};
+  std::optional<manifest::Stream> *of_root[] = {&streams.in, &streams.out, &streams.err};
   for (const Process &p : target.processes)
     for (const Descriptor &d : table.at(p.pid)) {
       bool outer = d.kind == Descriptor::Kind::Terminal && !own.has(p, d);
-      terminal |= outer;
+      streams.terminal |= outer;
       if (p.pid == target.root && d.fd >= 0 && d.fd <= 2)
-        streams[kNames[d.fd]] = {{"kind", kind_of_stream(d, outer)},
-                                 {"target", d.target},
-                                 {"rdev", d.rdev},
-                                 {"inode", d.inode}};
+        *of_root[d.fd] = {kind_of_stream(d, outer), d.target, d.rdev, d.inode};
     }
-  streams["terminal"] = terminal;
   return streams;
 }
 
-json describe_pipes(const std::vector<OuterPipe> &pipes) {
-  json list = json::array();
-  for (const OuterPipe &p : pipes)
-    list.push_back({{"inode", p.inode}, {"fd", p.fd}, {"program_reads", p.program_reads}});
+std::vector<manifest::Pipe> describe_pipes(const std::vector<OuterPipe> &pipes) {
+  std::vector<manifest::Pipe> list;
+  for (const OuterPipe &p : pipes) list.push_back({p.inode, p.fd, p.program_reads});
   return list;
 }
 
-json describe_files(const Target &target, const DescriptorTable &table, const FileHashes &hashes) {
-  std::map<std::string, json> by_path;
+std::vector<manifest::File> describe_files(const Target &target, const DescriptorTable &table,
+                                           const FileHashes &hashes) {
+  std::map<std::string, manifest::File> by_path;
   for (const Process &p : target.processes) {
     for (const Descriptor &d : table.at(p.pid)) {
       if (!is_outer_file(d)) continue;
-      auto [it, is_new] = by_path.emplace(d.target, json{{"path", d.target},
-                                                         {"size", d.size},
-                                                         {"mtime_ns", d.mtime_ns},
-                                                         {"append", true},
-                                                         {"writable", false},
-                                                         {"pids", json::array()}});
-      json &f = it->second;
-      f["append"] = f["append"].get<bool>() && append_only(d);
-      f["writable"] = f["writable"].get<bool>() || d.writable();
-      if (f["pids"].empty() || f["pids"].back() != p.pid) f["pids"].push_back(p.pid);
-      if (auto hash = hashes.find(d.target, d.mtime_ns)) f["hash"] = *hash;
+      manifest::File first{{d.target, d.size, d.mtime_ns}, true};
+      manifest::File &f = by_path.emplace(d.target, std::move(first)).first->second;
+      f.append_only = f.append_only && append_only(d);
+      f.writable = f.writable || d.writable();
+      if (f.pids.empty() || f.pids.back() != p.pid) f.pids.push_back(p.pid);
+      if (auto hash = hashes.find(d.target, d.mtime_ns)) f.hash = hash;
     }
   }
-  json list = json::array();
+  std::vector<manifest::File> list;
   for (auto &[path, f] : by_path) list.push_back(std::move(f));
   return list;
 }
 
-json describe_mapped_files(const Target &target, const DescriptorTable &table, FileHashes &hashes,
-                           bool stopped) {
-  std::map<std::string, json> by_path;
-  std::set<std::string> written = written_files(table), shared, changed;
+std::vector<manifest::MappedFile> describe_mapped_files(const Target &target,
+                                                        const DescriptorTable &table,
+                                                        FileHashes &hashes, bool stopped) {
+  std::map<std::string, manifest::MappedFile> by_path;
+  std::set<std::string> written = written_files(table), changed;
   for (const Process &p : target.processes)
     for (const ProcMapping &m : mappings_of(p.pid)) {
       struct stat st {};
       if (!m.path.starts_with('/') || ::stat((target.files + m.path).c_str(), &st) != 0 ||
           st.st_ino != m.inode || !S_ISREG(st.st_mode))
         continue;
-      if (m.permissions.ends_with('s')) shared.insert(m.path);
       if (can_write(p.pid, m)) changed.insert(m.path);
-      by_path[m.path] = {
-          {"path", m.path}, {"size", st.st_size}, {"mtime_ns", modification_time(st)}};
+      manifest::MappedFile &f = by_path[m.path];
+      f.path = m.path;
+      f.size = static_cast<u64>(st.st_size);
+      f.mtime_ns = modification_time(st);
+      // Others may change it, too, as nscd(8) does, and the program sees it.
+      f.shared |= m.permissions.ends_with('s');
     }
-  json list = json::array();
+  std::vector<manifest::MappedFile> list;
   for (auto &[path, f] : by_path) {
-    std::optional<u64> hash;
-    // Others may change it, too, as nscd(8) does, and the program sees it.
-    if (shared.contains(path)) f["shared"] = true;
     if (changed.contains(path))
-      hash = stopped ? hashes.of_shared_file(path) : std::nullopt;
+      f.hash = stopped ? hashes.of_shared_file(path) : std::nullopt;
     else if (!written.contains(path))
-      hash = hashes.add_mapped_file(path);
-    if (hash) f["hash"] = *hash;
+      f.hash = hashes.add_mapped_file(path);
     list.push_back(std::move(f));
   }
   return list;

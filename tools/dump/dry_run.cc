@@ -28,30 +28,29 @@ bool is_awake(pid_t pid) {
 }
 
 // The program may write these files while they are compared.
-void allow_changes(json &manifest) {
-  for (json &f : manifest["files"])
-    if (f.value("writable", false)) f["append"] = true;
-  for (json &f : manifest["mapped_files"])
-    if (f.value("shared", false)) f.erase("mtime_ns");
+void allow_changes(manifest::Manifest &m) {
+  for (manifest::File &f : m.files) f.append_only |= f.writable;
+  for (manifest::MappedFile &f : m.mapped_files)
+    if (f.shared) f.mtime_ns.reset();
 }
 
-json paths_of(const json &files) {
+template <class File>
+json paths_of(const std::vector<File> &files) {
   json paths = json::array();
-  for (const json &f : files) paths.push_back(f.at("path"));
+  for (const File &f : files) paths.push_back(f.path);
   return paths;
 }
 
-json ports_of(const json &sockets) {
+json ports_of(const std::vector<manifest::Socket> &sockets) {
   std::set<std::string> ports;
-  for (const json &s : sockets) {
-    std::string address = s.at("local").at("address");
-    ports.insert(fmt::format("{} {} port {}", s.at("protocol").get<std::string>(), address,
-                             s.at("local").at("port").get<int>()));
-  }
+  for (const manifest::Socket &s : sockets)
+    ports.insert(
+        fmt::format("{} {}", s.protocol == InetProtocol::Udp ? "udp" : "tcp", s.local.text()));
   return ports;
 }
 
-json needs_of(const Target &target, const json &manifest, const std::vector<std::string> &devices) {
+json needs_of(const Target &target, const manifest::Manifest &m,
+              const std::vector<std::string> &devices) {
   json pids = json::array();
   u64 bytes = 0;
   for (const Process &p : target.processes) {
@@ -60,12 +59,12 @@ json needs_of(const Target &target, const json &manifest, const std::vector<std:
   }
   return {{"pids", pids},
           {"memory_bytes", bytes},
-          {"files", paths_of(manifest["files"])},
-          {"mapped_files", paths_of(manifest["mapped_files"])},
-          {"ports", ports_of(manifest["sockets"])},
+          {"files", paths_of(m.files)},
+          {"mapped_files", paths_of(m.mapped_files)},
+          {"ports", ports_of(m.sockets)},
           {"devices", devices},
-          {"terminal", manifest["streams"]["terminal"]},
-          {"criu_version", manifest["criu_version"]}};
+          {"terminal", m.streams.terminal},
+          {"criu_version", m.criu_version}};
 }
 
 std::string joined(const json &list) {
@@ -86,15 +85,14 @@ std::string text_of_needs(const json &needs) {
 }  // namespace
 
 // What describes a stopped program in the image describes this one as it is now.
-json Dump::describe_running() {
+manifest::Manifest Dump::describe_running() {
   DescriptorTable table = read_descriptors(target_);
-  json m = describe_program(target_, criu_);
-  m["processes"] = describe_processes(target_, stopped_before_);
-  m["streams"] = describe_streams(target_, table);
-  m["files"] = describe_files(target_, table, hashes_);
-  m["mapped_files"] = describe_mapped_files(target_, table, hashes_, false);
-  m["sockets"] = Connections::read(target_).describe();
-  m["agents"] = m["participants"] = m["pipes"] = json::array();
+  manifest::Manifest m = describe_program(target_, criu_);
+  m.processes = describe_processes(target_, stopped_before_);
+  m.streams = describe_streams(target_, table);
+  m.files = describe_files(target_, table, hashes_);
+  m.mapped_files = describe_mapped_files(target_, table, hashes_, false);
+  m.sockets = Connections::read(target_).describe();
   return m;
 }
 
@@ -135,11 +133,11 @@ Result<DryRun> Dump::look() {
   remark_landlock(target_, report_.remarks);
   remark_unread_datagrams(target_, read_descriptors(target_), report_.remarks);
   std::ranges::move(report_.remarks, std::back_inserter(r.remarks));
-  json manifest = describe_running();
-  r.needs = needs_of(target_, manifest, agents_.devices());
-  allow_changes(manifest);
-  r.manifest = manifest;
-  CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest));
+  manifest::Manifest running = describe_running();
+  r.needs = needs_of(target_, running, agents_.devices());
+  allow_changes(running);
+  r.manifest = api::json_of(running);
+  CKPT_TRY(ImageManifest m, ImageManifest::parse(r.manifest));
   CriuFiles files = files_as_criu_saves_them(target_);
   check_running_program(
       {.manifest = m, .criu = files, .prefix = target_.files, .user = rights_.for_files()},

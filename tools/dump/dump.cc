@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "common/base/clock.h"
-#include "common/base/json_fields.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "storage/format/uuid.h"
@@ -31,7 +30,6 @@ namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 using namespace std::chrono_literals;
 
 // A script that constantly starts programs changes the tree between any two inspections.
@@ -77,9 +75,8 @@ Result<DumpReport> Dump::run() {
   }
   CKPT_CHECK(finish());
   report_.stats = image_->stats();
-  report_.program = json_string(manifest_, "program");
-  for (const nlohmann::json &p : manifest_["participants"])
-    report_.apis.push_back(json_string(p, "api"));
+  report_.program = manifest_.program;
+  for (const manifest::Requirement &p : manifest_.requirements) report_.apis.push_back(p.api);
   report_.device_bytes = agents_.device_bytes();
   report_.unchanged_bytes = agents_.unchanged_bytes();
   report_.zero_bytes = agents_.zero_bytes();
@@ -177,9 +174,9 @@ Result<> Dump::wait_for_contents() {
 
 Result<> Dump::write() {
   CKPT_CHECK(agents_.write_kept(*image_));
-  manifest_["phases"] = phases_.json();
+  manifest_.phases = phases_.times();
   CKPT_CHECK(check_held());
-  CKPT_CHECK(image_->finish(manifest_));
+  CKPT_CHECK(image_->finish(api::json_of(manifest_)));
   if (!options_.barriers && !options_.hand_over) return {};
   Result<> kept = meet_when_durable();
   unwanted_ = !kept;
@@ -221,8 +218,8 @@ Result<> Dump::open_image() {
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   CKPT_TRY(image_, create_image(options_));
   if (const storage::ImageReader *parent = image_->parent())
-    manifest_["parent"] = {{"name", fs::path(parent->path()).filename().string()},
-                           {"uuid", storage::uuid_text(parent->index().uuid)}};
+    manifest_.parent = {fs::path(parent->path()).filename().string(),
+                        storage::uuid_text(parent->index().uuid)};
   live_image_ = image_.get();
   return {};
 }

@@ -117,14 +117,15 @@ class Dump {
   Result<> preflight();
   Reasons refusals();
   Closables find_closables() const;
+  Closables look_for_closables() const;
   Result<> refuse_as_template(Reasons &reasons);
-  void describe_template(nlohmann::json &manifest) const;
+  void describe_template(manifest::Manifest &manifest) const;
   void describe_copy();
   Result<> check_recorded_template();
   void ask_agents(Reasons &reasons);
   Result<DryRun> look();
   Result<> refusals_of_agents(Reasons &reasons);
-  nlohmann::json describe_running();
+  manifest::Manifest describe_running();
   Result<> check_closed() const;
   Result<> open_image();
   void read_ahead();
@@ -186,7 +187,7 @@ class Dump {
   FactFiles facts_;  // of CRIU
   std::vector<ImageManifest::Link> links_;
   RecordedIdentities recorded_;
-  nlohmann::json manifest_;
+  manifest::Manifest manifest_;
   DumpReport report_;
 };
 

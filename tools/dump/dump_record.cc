@@ -28,33 +28,33 @@ Result<> Dump::record_stopped_program() {
   report_.processes = target_.processes.size();
   Connections connections = Connections::read(target_);
   CKPT_CHECK(check_no_new_connections(connections));
-  manifest_["sockets"] = connections.describe();
+  manifest_.sockets = connections.describe();
   DescriptorTable table = read_descriptors(target_);
   agents_missed_ = marker_.is_open_in(table);
   if (agents_missed_) return fail("an agent started in the middle of the checkpoint");
-  manifest_["processes"] = describe_processes(target_, stopped_before_);
-  describe_policies(target_, memory_ranges_, manifest_["processes"]);
-  manifest_["socket_options"] = describe_socket_options(target_, table);
-  CKPT_TRY(manifest_["unread_watches"], describe_unread_watches(target_, table));
+  manifest_.processes = describe_processes(target_, stopped_before_);
+  describe_policies(target_, memory_ranges_, manifest_.processes, report_.remarks);
+  manifest_.socket_options = describe_socket_options(target_, table);
+  CKPT_TRY(manifest_.unread_watches, describe_unread_watches(target_, table));
   remark_datagrams(target_, table, report_.remarks);
-  manifest_["streams"] = describe_streams(target_, table);
-  manifest_["files"] = describe_files(target_, table, hashes_);
-  manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_, true);
+  manifest_.streams = describe_streams(target_, table);
+  manifest_.files = describe_files(target_, table, hashes_);
+  manifest_.mapped_files = describe_mapped_files(target_, table, hashes_, true);
   MemoryFiles memory_files = MemoryFiles::of(target_);
   CKPT_CHECK(memory_files.save(*image_, links_));
-  manifest_["memory_files"] = memory_files.describe();
+  manifest_.memory_files = memory_files.described();
   KeptFiles kept_files(target_, rights_.for_files(), *image_);
   CKPT_CHECK(kept_files.save(table));
-  manifest_["kept_files"] = kept_files.describe();
-  manifest_["kept_fifos"] = kept_files.describe_fifos();
-  manifest_["renamed_sockets"] = BoundSockets::of(target_).describe_renamed();
-  manifest_["link_remaps"] = describe_links(links_);
-  manifest_["file_size_limit"] = target_.smallest_file_size_limit();
-  manifest_["agents"] = agents_.describe();
-  manifest_["participants"] = agents_.describe_requirements();
+  manifest_.kept_files = kept_files.described();
+  manifest_.kept_fifos = kept_files.fifos();
+  manifest_.renamed_sockets = BoundSockets::of(target_).describe_renamed();
+  manifest_.links = links_;
+  manifest_.file_size_limit = target_.smallest_file_size_limit();
+  manifest_.agents = agents_.describe();
+  manifest_.requirements = agents_.describe_requirements();
   CKPT_TRY(std::vector<OuterPipe> pipes, find_outer_pipes(target_, table, agents_.outcome_pipes()));
-  manifest_["pipes"] = describe_pipes(pipes);
-  manifest_["fifos"] = describe_fifos(target_, table);
+  manifest_.pipes = describe_pipes(pipes);
+  manifest_.fifos = describe_fifos(target_, table);
   describe_template(manifest_);
   describe_copy();
   return save_unread(pipes, *image_);
@@ -69,7 +69,8 @@ Result<> Dump::check_recorded() {
     if (!same) return fail("{} was killed during the checkpoint", name_of(before));
   }
   CKPT_CHECK(check_recorded_template());
-  return check_restorable(manifest_, CriuFiles::of(facts_), target_.files, rights_.for_files());
+  return check_restorable(api::json_of(manifest_), CriuFiles::of(facts_), target_.files,
+                          rights_.for_files());
 }
 
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be

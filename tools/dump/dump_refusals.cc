@@ -2,6 +2,10 @@
 //
 // What a dump refuses: before it touches the program, and what the program's callbacks have left
 // open (ckpt_on_checkpoint).
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "tools/dump/bound_sockets.h"
 #include "tools/dump/causes_for_user.h"
 #include "tools/dump/dump.h"
@@ -19,6 +23,17 @@ Result<> refuse_if(const Reasons &reasons) {
   if (reasons.empty()) return {};
   return fail_with_hint(fmt::format("the program cannot be checkpointed now:{}", as_list(reasons)),
                         "the program was not touched and keeps running");
+}
+
+// Numbers may have changed, such as that of connections that wait.
+bool is_among(const Closable &c, const Closables &all) {
+  auto without_digits = [](std::string text) {
+    std::erase_if(text, [](char ch) { return ch >= '0' && ch <= '9'; });
+    return text;
+  };
+  return std::ranges::any_of(all, [&](const Closable &other) {
+    return c.pid == other.pid && without_digits(c.why) == without_digits(other.why);
+  });
 }
 
 }  // namespace
@@ -76,7 +91,20 @@ Result<> Dump::preflight() {
   return refuse_if(reasons);
 }
 
+// A program that runs may close one file and open another one while its descriptors are compared
+// with what the kernel says of all sockets and files. What is there again is refused.
 Closables Dump::find_closables() const {
+  constexpr int kLooks = 3;
+  Closables all = look_for_closables();
+  for (int i = 1; i < kLooks && !all.empty(); i++) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    Closables now = look_for_closables();
+    std::erase_if(all, [&](const Closable &c) { return !is_among(c, now); });
+  }
+  return all;
+}
+
+Closables Dump::look_for_closables() const {
   Closables all;
   check_descriptors(target_, all);
   auto scope = options_.barriers    ? Connections::Scope::Job
@@ -103,9 +131,7 @@ Result<> Dump::record_owner() {
   if (!why.empty() && options_.refuse_as_root) return refuse_if({why});
   if (!why.empty()) report_.remarks.push_back(std::move(why));
   if (rights_.unprivileged() || recorded.is_root())
-    manifest_["owner"] = {{"uid", recorded.user->uid},
-                          {"gid", recorded.user->gid},
-                          {"groups", recorded.user->groups}};
+    manifest_.owner = helper::Identity{*recorded.user};
   return {};
 }
 

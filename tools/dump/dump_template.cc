@@ -21,22 +21,22 @@ Result<> Dump::refuse_as_template(Reasons &reasons) {
         "--tcp-close needs CRIU with the rights of root, which ckpt-helper does not "
         "give: run ckpt-dump as root, or close the connections");
   if (!may_close_.empty()) return {};
-  nlohmann::json running = describe_running();
-  running["fifos"] = describe_fifos(target_, read_descriptors(target_));
+  manifest::Manifest running = describe_running();
+  running.fifos = describe_fifos(target_, read_descriptors(target_));
   describe_template(running);
-  CKPT_TRY(ImageManifest m, ImageManifest::parse(running));
+  CKPT_TRY(ImageManifest m, ImageManifest::parse(api::json_of(running)));
   check_template(m, reasons);
   return {};
 }
 
-void Dump::describe_template(nlohmann::json &manifest) const {
-  if (options_.as_template) manifest["template"] = {{"tcp_close", options_.tcp_close}};
+void Dump::describe_template(manifest::Manifest &manifest) const {
+  if (options_.as_template) manifest.for_copies = {options_.tcp_close};
 }
 
 // What a callback could have closed, and what only one copy can have.
 Result<> Dump::check_recorded_template() {
   if (!options_.as_template) return {};
-  CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest_));
+  CKPT_TRY(ImageManifest m, ImageManifest::parse(api::json_of(manifest_)));
   Reasons reasons, against_several;
   check_template(m, reasons);
   if (!reasons.empty())
@@ -54,9 +54,8 @@ Result<> Dump::check_recorded_template() {
 // A restored program still is the copy that it was.
 void Dump::describe_copy() {
   std::string folder = std::filesystem::path(target_.session_socket).parent_path();
-  std::optional<CopyFacts> facts =
+  manifest_.copy =
       CopyFacts::parse(read_file_of(target_.keeper, fmt::format("{}/{}", folder, kCopyFile)));
-  if (facts) manifest_["copy"] = facts->text();
 }
 
 }  // namespace ckpt::tools

@@ -15,8 +15,6 @@
 namespace ckpt::tools {
 namespace {
 
-using nlohmann::json;
-
 struct Extent {
   u64 begin, end;
 };
@@ -53,37 +51,36 @@ Result<> append(storage::ImageWriter &image, storage::StreamId id, int fd, Exten
   return {};
 }
 
-json as_json(const std::vector<Extent> &extents) {
-  json list = json::array();
-  for (const Extent &e : extents) list.push_back({e.begin, e.end - e.begin});
-  return list;
-}
-
 }  // namespace
 
-Result<json> save_contents(storage::ImageWriter &image, const std::string &stream, int fd) {
+Result<manifest::StoredFile> save_contents(storage::ImageWriter &image, const std::string &stream,
+                                           int fd) {
   struct stat st {};
   if (::fstat(fd, &st) < 0) return fail_errno("cannot inspect it");
-  std::vector<Extent> extents = extents_of(fd, static_cast<u64>(st.st_size));
+  manifest::StoredFile file;
+  file.mode = st.st_mode & 0777;
+  file.uid = st.st_uid;
+  file.gid = st.st_gid;
+  file.stream = stream;
+  file.size = static_cast<u64>(st.st_size);
   CKPT_TRY(storage::StreamId id, image.stream(stream));
-  for (const Extent &e : extents) CKPT_CHECK(append(image, id, fd, e));
+  for (const Extent &e : extents_of(fd, file.size)) {
+    CKPT_CHECK(append(image, id, fd, e));
+    file.extents.emplace_back(e.begin, e.end - e.begin);
+  }
   CKPT_CHECK(image.close(id));
-  return json{{"stream", stream},           {"size", st.st_size}, {"mode", st.st_mode & 0777},
-              {"uid", st.st_uid},           {"gid", st.st_gid},   {"names", json::array()},
-              {"extents", as_json(extents)}};
+  return file;
 }
 
-json describe_folders(const std::string &path, const std::string &files) {
-  json list = json::array();
+std::vector<manifest::StoredFolder> describe_folders(const std::string &path,
+                                                     const std::string &files) {
+  std::vector<manifest::StoredFolder> list;
   std::filesystem::path folder = "/";
   for (const auto &name : std::filesystem::path(path).parent_path().relative_path()) {
     folder /= name;
     struct stat st {};
     if (::stat((files + folder.string()).c_str(), &st) != 0) break;
-    list.push_back({{"path", folder.string()},
-                    {"mode", st.st_mode & 07777},
-                    {"uid", st.st_uid},
-                    {"gid", st.st_gid}});
+    list.push_back({folder.string(), st.st_mode & 07777, st.st_uid, st.st_gid});
   }
   return list;
 }

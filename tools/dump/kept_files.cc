@@ -16,8 +16,6 @@
 namespace ckpt::tools {
 namespace {
 
-using nlohmann::json;
-
 constexpr u64 kMostBytes = 16u << 20;
 
 // The size of a file on a disk, or nothing if the file is of another kind.
@@ -37,19 +35,17 @@ bool is_file(const std::string &path, u64 inode, mode_t kind = S_IFREG) {
 
 // All users make files in a folder for temporary files, and each removes only its own (the sticky
 // bit). Returns the folder in the outermost such folder that leads to the file, or nothing.
-std::optional<std::string> temporary_folder(const json &folders) {
+std::optional<std::string> temporary_folder(const std::vector<manifest::StoredFolder> &folders) {
   for (size_t i = 0; i + 1 < folders.size(); i++)
-    if ((folders[i]["mode"].get<u32>() & 01002) == 01002)
-      return folders[i + 1]["path"].get<std::string>() + "/";
+    if ((folders[i].mode & 01002) == 01002) return folders[i + 1].path + "/";
   return std::nullopt;
 }
 
 // As versions up to 0.1.0 read it: the innermost one.
-json innermost(const json &folders) {
-  if (folders.empty()) return {{"mode", 0755}, {"uid", 0}, {"gid", 0}};
-  json folder = folders.back();
-  folder.erase("path");
-  return folder;
+manifest::FolderRights innermost(const std::vector<manifest::StoredFolder> &folders) {
+  if (folders.empty()) return {0755, 0, 0};
+  const manifest::StoredFolder &folder = folders.back();
+  return {folder.mode, folder.uid, folder.gid};
 }
 
 }  // namespace
@@ -92,24 +88,20 @@ Result<> KeptFiles::save_open_beside(const DescriptorTable &table) {
 void KeptFiles::note_fifo(const std::string &path) {
   struct stat st {};
   if (::lstat((target_.files + path).c_str(), &st) != 0) return;
-  fifos_.push_back({{"path", path},
-                    {"mode", st.st_mode & 0777},
-                    {"uid", st.st_uid},
-                    {"gid", st.st_gid},
-                    {"folders", describe_folders(path, target_.files)}});
+  fifos_.push_back(
+      {path, st.st_mode & 0777, st.st_uid, st.st_gid, describe_folders(path, target_.files)});
 }
 
 Result<> KeptFiles::save(const std::string &path, UniqueFd fd) {
   std::optional<u64> size = fd ? size_on_disk(fd.get()) : std::nullopt;
   if (!size || *size > std::min(left_, kMostBytes)) return {};
   left_ -= *size;
-  CKPT_TRY(json file,
+  CKPT_TRY(manifest::StoredFile file,
            save_contents(image_, fmt::format("kept-files/{}", described_.size()), fd.get()));
-  json folders = describe_folders(path, target_.files);
-  if (auto folder = temporary_folder(folders)) temporary_folders_.insert(*folder);
-  file["path"] = path;
-  file["folder"] = innermost(folders);
-  file["folders"] = std::move(folders);
+  file.path = path;
+  file.folders = describe_folders(path, target_.files);
+  file.folder = innermost(file.folders);
+  if (auto folder = temporary_folder(file.folders)) temporary_folders_.insert(*folder);
   described_.push_back(std::move(file));
   return {};
 }

@@ -16,12 +16,12 @@
 
 #include <set>
 #include <string>
-
-#include <nlohmann/json.hpp>
+#include <vector>
 
 #include "common/base/as_user.h"
 #include "storage/write/image_writer.h"
 #include "tools/dump/outer_pipes.h"
+#include "tools/manifest/manifest.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -34,8 +34,8 @@ class KeptFiles {
   // While the program is stopped.
   Result<> save(const DescriptorTable &table);
   // What the manifest says about these files.
-  nlohmann::json describe() const { return described_; }
-  nlohmann::json describe_fifos() const { return fifos_; }
+  const std::vector<manifest::StoredFile> &described() const { return described_; }
+  const std::vector<manifest::StoredName> &fifos() const { return fifos_; }
 
  private:
   Result<> save_mapped();
@@ -48,7 +48,8 @@ class KeptFiles {
   storage::ImageWriter &image_;
   std::set<std::string> seen_, temporary_folders_;
   u64 left_ = 64u << 20;  // bytes: they are read while the program is stopped
-  nlohmann::json described_ = nlohmann::json::array(), fifos_ = nlohmann::json::array();
+  std::vector<manifest::StoredFile> described_;
+  std::vector<manifest::StoredName> fifos_;
 };
 
 }  // namespace ckpt::tools

@@ -7,9 +7,8 @@
 #include <map>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "tools/dump/outer_pipes.h"
+#include "tools/manifest/manifest.h"
 #include "tools/proc/policies.h"
 #include "tools/session/target.h"
 
@@ -20,9 +19,14 @@ using MemoryRanges = std::map<pid_t, std::vector<MemoryRange>>;
 MemoryRanges memory_ranges(const Target &target);
 
 // While the program is stopped. Adds to `processes`, as describe_processes() returns it.
-void describe_policies(const Target &target, const MemoryRanges &ranges, nlohmann::json &processes);
-nlohmann::json describe_socket_options(const Target &target, const DescriptorTable &table);
+// What cannot be read is remarked on.
+void describe_policies(const Target &target, const MemoryRanges &ranges,
+                       std::vector<manifest::ProcessEntry> &processes,
+                       std::vector<std::string> &remarks);
+std::vector<manifest::SocketOptions> describe_socket_options(const Target &target,
+                                                             const DescriptorTable &table);
 // Fails for fanotify, whose unread events cannot be replaced.
-Result<nlohmann::json> describe_unread_watches(const Target &target, const DescriptorTable &table);
+Result<std::vector<manifest::DescriptorOf>> describe_unread_watches(const Target &target,
+                                                                    const DescriptorTable &table);
 
 }  // namespace ckpt::tools

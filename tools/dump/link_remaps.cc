@@ -95,12 +95,6 @@ std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
   return kept;
 }
 
-nlohmann::json describe_links(const std::vector<ImageManifest::Link> &links) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const ImageManifest::Link &l : links) list.push_back({{"path", l.path}, {"kept", l.kept}});
-  return list;
-}
-
 void remove_links(const std::vector<ImageManifest::Link> &links, const std::string &files) {
   for (const ImageManifest::Link &l : links) ::unlink((files + l.kept).c_str());
 }

@@ -20,7 +20,7 @@ bool link_name_is_taken(const Error &of_criu);
 // Renames the names that CRIU has made for the files of the stopped program.
 std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
                                                   const DescriptorTable &table);
-nlohmann::json describe_links(const std::vector<ImageManifest::Link> &links);
+
 // For a dump that fails after CRIU.
 void remove_links(const std::vector<ImageManifest::Link> &links, const std::string &files);
 

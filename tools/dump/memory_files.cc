@@ -5,6 +5,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -15,7 +16,6 @@ namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 bool is_file(const std::string &path, FileId id) {
   struct stat st {};
@@ -51,6 +51,12 @@ std::set<std::string> other_names(const std::string &path, FileId id,
   return names;
 }
 
+// The program may have started it since its processes were listed.
+bool is_of_program(pid_t pid, pid_t root) {
+  return std::ranges::any_of(ProcessTable::read().tree(root),
+                             [pid](const Process &p) { return p.pid == pid; });
+}
+
 }  // namespace
 
 MemoryFiles MemoryFiles::of(const Target &target) {
@@ -78,7 +84,7 @@ void MemoryFiles::check_not_shared_with_others(const Target &target, Reasons &re
   for (const Process &p : target.processes) program.insert(p.pid);
   for (const FileWriter &w : writers_of(ids, program))
     for (const File &f : files_)
-      if (f.id == w.file)
+      if (f.id == w.file && !is_of_program(w.process.pid, target.root))
         reasons.push_back(
             fmt::format("the program shares the memory {} with {}, which is not part of the "
                         "program and can change the memory at any time: end that process first, or "
@@ -100,11 +106,12 @@ Result<> MemoryFiles::save(const File &f, storage::ImageWriter &image,
   for (const ImageManifest::Link &l : links)
     if (is_file(l.kept, f.id)) path = l.kept;
   if (!is_file(path, f.id)) return fail("its name leads to another file");
-  CKPT_TRY(json described,
+  CKPT_TRY(manifest::StoredFile described,
            save_contents(image, fmt::format("memory-files/{}", described_.size()), f.fd.get()));
-  described["path"] = path;
-  described["names"] = other_names(path, f.id, f.mapped_as);
-  described["folders"] = describe_folders(path, {});
+  described.path = path;
+  std::set<std::string> names = other_names(path, f.id, f.mapped_as);
+  described.names = {names.begin(), names.end()};
+  described.folders = describe_folders(path, {});
   described_.push_back(std::move(described));
   return {};
 }

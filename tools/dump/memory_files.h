@@ -15,8 +15,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "common/base/unique_fd.h"
 #include "storage/write/image_writer.h"
 #include "tools/manifest/image_manifest.h"
@@ -34,7 +32,7 @@ class MemoryFiles {
   void check_not_shared_with_others(const Target &target, Reasons &reasons) const;
   // While the program is stopped. `links`: the names that this dump has given to unlinked files.
   Result<> save(storage::ImageWriter &image, const std::vector<ImageManifest::Link> &links);
-  nlohmann::json describe() const { return described_; }
+  const std::vector<manifest::StoredFile> &described() const { return described_; }
 
  private:
   struct File {
@@ -47,7 +45,7 @@ class MemoryFiles {
                 const std::vector<ImageManifest::Link> &links);
 
   std::vector<File> files_;
-  nlohmann::json described_ = nlohmann::json::array();
+  std::vector<manifest::StoredFile> described_;
 };
 
 }  // namespace ckpt::tools

@@ -95,12 +95,11 @@ Result<std::vector<OuterPipe>> find_outer_pipes(const Target &target, const Desc
   return outer;
 }
 
-nlohmann::json describe_fifos(const Target &target, const DescriptorTable &table) {
-  nlohmann::json list = nlohmann::json::array();
+std::vector<manifest::Fifo> describe_fifos(const Target &target, const DescriptorTable &table) {
+  std::vector<manifest::Fifo> list;
   for (const auto &[inode, e] : ends_of(target, table, Descriptor::Kind::Fifo))
     if (e.one_sided() && other_end_is_open(e.pipe).value_or(false))
-      list.push_back(
-          {{"path", e.path}, {"fd", e.pipe.fd}, {"program_reads", e.pipe.program_reads}});
+      list.push_back({e.path, e.pipe.fd, e.pipe.program_reads});
   return list;
 }
 

@@ -10,11 +10,10 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 #include "storage/write/image_writer.h"
+#include "tools/manifest/manifest.h"
 #include "tools/proc/descriptors.h"
 #include "tools/session/target.h"
 
@@ -37,7 +36,7 @@ Result<std::vector<OuterPipe>> find_outer_pipes(const Target &target, const Desc
                                                 const std::set<u64> &own);
 // FIFOs of which the program has one end open, and another program the other one: the manifest's
 // "fifos". CRIU opens them by their names.
-nlohmann::json describe_fifos(const Target &target, const DescriptorTable &table);
+std::vector<manifest::Fifo> describe_fifos(const Target &target, const DescriptorTable &table);
 // The bytes that the program has not read yet. They stay in the pipes; the program must be stopped.
 Result<> save_unread(const std::vector<OuterPipe> &pipes, storage::ImageWriter &image);
 

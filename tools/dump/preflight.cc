@@ -345,6 +345,9 @@ void check_unix_sockets(const Target &target, Closables &reasons) {
   std::set<u64> inside = own_sockets(target);
   std::string session = fs::path(target.session_socket).parent_path().string() + "/";
   std::map<pid_t, std::vector<Descriptor>> all;
+  // Those, too, that the program has started since its processes were listed.
+  for (const Process &p : ProcessTable::read().tree(target.root))
+    for (const Descriptor &d : descriptors_of(p.pid)) inside.insert(d.inode);
   for (const Process &p : target.processes)
     for (const Descriptor &d : all[p.pid] = descriptors_of(p.pid)) inside.insert(d.inode);
   for (const Process &p : target.processes)

@@ -45,14 +45,15 @@ bool is_made_by_kernel(const std::string &path) {
 enum class Contents { Same, Changed, Unknown };
 
 // A file may have been copied here, which changes its time of modification alone.
-Contents contents_of(const ImageManifest::File &f, const std::string &path, const struct stat &st) {
+Contents contents_of(const ImageManifest::MappedFile &f, const std::string &path,
+                     const struct stat &st) {
   bool untouched = !f.mtime_ns || *f.mtime_ns == modification_time(st);
   if (untouched && !(f.shared && f.hash)) return Contents::Same;
   if (!f.hash) return Contents::Unknown;
   return hash_of_file(path) == f.hash ? Contents::Same : Contents::Changed;
 }
 
-std::string with_sizes(const ImageManifest::File &f, u64 now) {
+std::string with_sizes(const ImageManifest::MappedFile &f, u64 now) {
   return fmt::format("({} bytes instead of {})", now, f.size);
 }
 
@@ -67,7 +68,7 @@ std::string refused_size(const ImageManifest::File &f, u64 now, const GrownFiles
   return refused_growth(f, now, grown, path);
 }
 
-void warn_of_later_contents(const ImageManifest::File &f) {
+void warn_of_later_contents(const ImageManifest::MappedFile &f) {
   log::warn(
       "the file {} was modified since the dump; the program continues with what it contains now",
       f.path);
@@ -90,7 +91,7 @@ std::string refused_file(const ImageManifest::File &f, const GrownFiles &grown,
   return {};
 }
 
-std::string refused_mapped_file(const ImageManifest::File &f, const std::string &prefix) {
+std::string refused_mapped_file(const ImageManifest::MappedFile &f, const std::string &prefix) {
   struct stat st {};
   if (is_hidden(prefix + f.path)) return {};
   if (!is_regular(prefix + f.path, st))
@@ -149,7 +150,7 @@ bool has_grown(const ImageManifest::File &f) {
          static_cast<u64>(st.st_size) > f.size;
 }
 
-bool has_grown_under_mapping(const ImageManifest::File &f) {
+bool has_grown_under_mapping(const ImageManifest::MappedFile &f) {
   struct stat st {};
   return f.shared && is_regular(f.path, st) && static_cast<u64>(st.st_size) > f.size;
 }

@@ -27,7 +27,7 @@ void check_links(const ImageManifest &m, Reasons &reasons, const std::string &pr
 bool has_grown(const ImageManifest::File &f);
 // True for a file that the program has mapped shared, and that has grown since the dump: the
 // mapping shows what it showed before.
-bool has_grown_under_mapping(const ImageManifest::File &f);
+bool has_grown_under_mapping(const ImageManifest::MappedFile &f);
 
 // A hash of a file's contents, by which a change without a change of the size is found. None if the
 // file cannot be read, or is larger than kMaxHashedBytes.

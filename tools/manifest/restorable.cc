@@ -164,10 +164,10 @@ void check_modes(const RestorableImage &image, Reasons &reasons) {
 
 void check_processor(const RestorableImage &image, Reasons &reasons) {
   constexpr size_t kMostNames = 8;
-  if (image.any_processor || image.manifest.processor_features.empty()) return;
+  if (image.any_processor || image.manifest.processor.features.empty()) return;
   const std::set<std::string> here = processor_features();
   std::vector<std::string> missing;
-  std::ranges::set_difference(image.manifest.processor_features, here, std::back_inserter(missing));
+  std::ranges::set_difference(image.manifest.processor.features, here, std::back_inserter(missing));
   if (here.empty() || missing.empty()) return;
   size_t more = missing.size() - std::min(missing.size(), kMostNames);
   missing.resize(missing.size() - more);

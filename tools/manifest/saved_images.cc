@@ -13,6 +13,7 @@
 #include "common/base/json_fields.h"
 #include "storage/io/partial_folder.h"
 #include "storage/read/image_reader.h"
+#include "tools/manifest/manifest.h"
 #include "tools/manifest/restorable.h"
 #include "tools/session/end_mark.h"
 
@@ -22,12 +23,10 @@ namespace {
 using nlohmann::json;
 using storage::ImageReader;
 
-std::string command_of(const json &manifest) {
+std::string command_of(const manifest::Manifest &m) {
   std::string all;
-  for (const json &word : json_member(manifest, "argv"))
-    if (const std::string *w = word.get_ptr<const std::string *>())
-      all += (all.empty() ? "" : " ") + *w;
-  return all.empty() ? json_string(manifest, "program") : all;
+  for (const std::string &word : m.argv) all += (all.empty() ? "" : " ") + word;
+  return all.empty() ? m.program : all;
 }
 
 void add_once(std::vector<std::string> &all, const std::string &name) {
@@ -35,13 +34,13 @@ void add_once(std::vector<std::string> &all, const std::string &name) {
 }
 
 // The names of the devices that were used, or of the API if a participant names none.
-std::vector<std::string> devices_of(const json &manifest) {
+std::vector<std::string> devices_of(const manifest::Manifest &m) {
   std::vector<std::string> all;
-  for (const json &participant : json_member(manifest, "participants")) {
+  for (const manifest::Requirement &participant : m.requirements) {
     size_t before = all.size();
-    for (const json &d : json_member(json_member(participant, "needs"), "devices"))
+    for (const json &d : json_member(participant.requirements, "devices"))
       if (json_member(d, "used") != json(false)) add_once(all, json_string(d, "name"));
-    if (all.size() == before) add_once(all, json_string(participant, "api"));
+    if (all.size() == before) add_once(all, participant.api);
   }
   return all;
 }
@@ -64,11 +63,11 @@ std::optional<i64> time_in(const std::string &created) {
 }
 
 void describe(const ImageReader &reader, SavedImage &image) {
-  const json &m = reader.manifest();
+  const manifest::Manifest m = manifest::readable_fields(reader.manifest());
   image.uuid = reader.index().uuid;
   image.parents = reader.index().parents;
   image.program = command_of(m);
-  image.created = json_string(m, "created");
+  image.created = m.created;
   image.created_time = time_in(image.created).value_or(image.created_time);
   image.devices = devices_of(m);
   image.raw_bytes = reader.stats().raw_bytes;
@@ -77,15 +76,14 @@ void describe(const ImageReader &reader, SavedImage &image) {
   image.generation = reader.index().generation;
   // Of an image that was pruned or flattened, the manifest still names the parent that it had.
   const std::vector<storage::ParentEntry> &parents = reader.index().parents;
-  std::string parent = json_string(json_member(m, "parent"), "name");
+  std::string parent = m.parent ? m.parent->name : "";
   if (std::ranges::find(parents, parent, &storage::ParentEntry::name) != parents.end())
     image.parent = parent;
   else if (!parents.empty())
     image.parent = parents.front().name;
-  image.session_folder = json_string(m, "session_dir");
-  const json &uid = json_member(json_member(m, "owner"), "uid");
-  if (uid.is_number_unsigned()) image.owner = uid.get<uid_t>();
-  image.root_pid = json_value(m, "root_pid", pid_t{0});
+  image.session_folder = m.session_folder;
+  if (m.owner) image.owner = m.owner->uid;
+  image.root_pid = m.root_pid;
 }
 
 void judge(const ImageReader &reader, SavedImage &image) {

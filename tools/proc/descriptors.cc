@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -25,21 +27,20 @@ namespace {
 
 constexpr std::string_view kDeleted = " (deleted)";
 
-// The fields of proc_pid_fdinfo(5) that are used here.
-void read_fdinfo(pid_t pid, int fd, Descriptor &d) {
+// The fields of proc_pid_fdinfo(5) that are used here. Returns the inode that they belong to;
+// before Linux 5.14 it is not there.
+std::optional<u64> read_fdinfo(pid_t pid, int fd, Descriptor &d) {
   std::string text = proc::fdinfo(pid, fd);
+  std::optional<u64> inode;
   for (std::string_view line : lines_of(text)) {
     std::string_view key = next_word(line);
     if (key == "flags:") d.flags = leading_number(line, 0, 8);
+    if (key == "ino:") inode = leading_number(line, u64{0});
     if (key == "mnt_id:") d.mount = leading_number(line, 0);
     if (key == "tty-index:") d.terminal_index = leading_number(line, 0);
     if (key == "eventfd-semaphore:") d.semaphore = leading_number(line, 0) != 0;
   }
-}
-
-long file_system_of(const std::string &path) {
-  struct statfs fs {};
-  return ::statfs(path.c_str(), &fs) == 0 ? static_cast<long>(fs.f_type) : 0;
+  return inode;
 }
 
 // Major numbers of terminals (Documentation/admin-guide/devices.txt of Linux): 4 and 5 are consoles
@@ -60,25 +61,82 @@ Descriptor::Kind kind_of(const struct stat &st, const std::string &target) {
   return Kind::Anonymous;
 }
 
-bool read_descriptor(pid_t pid, int fd, Descriptor &d) {
-  std::string link = proc::fd_path(pid, fd);
-  char buf[PATH_MAX];
-  ssize_t n = ::readlink(link.c_str(), buf, sizeof buf);
+// What a descriptor leads to, or nothing if it is closed.
+struct Link {
+  std::string target;
   struct stat st {};
-  if (n < 0 || ::stat(link.c_str(), &st) < 0) return false;
-  d.fd = fd;
-  d.target.assign(buf, static_cast<size_t>(n));
-  d.kind = kind_of(st, d.target);
-  read_fdinfo(pid, fd, d);
-  d.file_system = file_system_of(link);
-  d.inode = st.st_ino;
-  d.device = st.st_dev;
-  d.rdev = st.st_rdev;
-  d.size = static_cast<u64>(st.st_size);
-  d.deleted = st.st_nlink == 0 || d.target.ends_with(kDeleted);
-  d.mtime_ns = st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec;
-  return true;
+  long file_system = 0;
+  bool operator==(const Link &other) const {
+    return target == other.target && st.st_dev == other.st.st_dev && st.st_ino == other.st.st_ino;
+  }
+};
+
+std::optional<Link> read_link(const std::string &path) {
+  UniqueFd file(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  char target[PATH_MAX];
+  ssize_t n = ::readlink(proc::fd_path(proc::kSelf, file.get()).c_str(), target, sizeof target);
+  Link link;
+  struct statfs fs {};
+  if (n < 0 || ::fstat(file.get(), &link.st) < 0) return std::nullopt;
+  link.target.assign(target, static_cast<size_t>(n));
+  if (::fstatfs(file.get(), &fs) == 0) link.file_system = static_cast<long>(fs.f_type);
+  return link;
 }
+
+// A program that runs may put another file there meanwhile, as a shell does for each redirection.
+// What was read is then partly of the one and partly of the other, and is read again.
+class Look {
+ public:
+  Look(pid_t pid, int fd) : pid_(pid), fd_(fd), path_(proc::fd_path(pid, fd)) {}
+
+  // False: it is closed.
+  bool read(Descriptor &d) {
+    constexpr int kLooks = 100;
+    for (int i = 0; i < kLooks; i++) {
+      std::optional<Link> link = read_link(path_);
+      if (!link) return false;
+      d = {};
+      std::optional<u64> of_info = fill(*link, d);
+      bool was_read = d.mount >= 0;
+      if (was_read && read_link(path_) == link && fits(of_info, d.inode)) return true;
+    }
+    return true;
+  }
+
+ private:
+  std::optional<u64> fill(const Link &link, Descriptor &d) const {
+    const struct stat &st = link.st;
+    d.fd = fd_;
+    d.target = link.target;
+    d.kind = kind_of(st, d.target);
+    std::optional<u64> of_info = read_fdinfo(pid_, fd_, d);
+    d.file_system = link.file_system;
+    d.inode = st.st_ino;
+    d.device = st.st_dev;
+    d.rdev = st.st_rdev;
+    d.size = static_cast<u64>(st.st_size);
+    d.deleted = st.st_nlink == 0 || d.target.ends_with(kDeleted);
+    d.mtime_ns = st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec;
+    return of_info;
+  }
+
+  // Some file systems, such as overlays, show stat(2) another number all the time.
+  bool fits(std::optional<u64> of_info, u64 inode) {
+    constexpr int kOften = 8;
+    if (!of_info || *of_info == inode) return true;
+    std::pair now(*of_info, inode);
+    times_ = now == last_ ? times_ + 1 : 1;
+    last_ = now;
+    return times_ == kOften;
+  }
+
+  const pid_t pid_;
+  const int fd_;
+  const std::string path_;
+  std::pair<u64, u64> last_;
+  int times_ = 0;
+};
 
 }  // namespace
 
@@ -116,7 +174,7 @@ int terminal_index_of(u64 rdev) {
 std::vector<Descriptor> descriptors_of(pid_t pid) {
   std::vector<Descriptor> v;
   for (int fd : proc::descriptors_of(pid))
-    if (Descriptor d; read_descriptor(pid, fd, d)) v.push_back(std::move(d));
+    if (Descriptor d; Look(pid, fd).read(d)) v.push_back(std::move(d));
   return v;
 }
 

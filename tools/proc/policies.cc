@@ -233,14 +233,13 @@ std::vector<MemoryRange> ranges_with_own_policy(pid_t process) {
   return ranges;
 }
 
-int locks_future_memory(pid_t process) {
+Result<int> locks_future_memory(pid_t process) {
   Result<proc::Status> status = proc::read_status(process);
   if (!status || status->locked_bytes == 0) return 0;
-  Result<RemoteCalls> calls = RemoteCalls::in(process, process);
-  if (!calls) return 0;
+  CKPT_TRY(RemoteCalls calls, RemoteCalls::in(process, process));
   constexpr u64 kProtection = PROT_READ | PROT_WRITE, kKind = MAP_PRIVATE | MAP_ANONYMOUS;
-  Result<i64> at = calls->call(SYS_mmap, {0, kPage, kProtection, kKind, ~u64{0}, 0});
-  if (!at || *at <= 0) return 0;
+  Result<i64> at = calls.call(SYS_mmap, {0, kPage, kProtection, kKind, ~u64{0}, 0});
+  CKPT_CHECK(check(at, "a mapping for a look at it"));
   u64 address = static_cast<u64>(*at);
   // The kernel may have made one mapping of it and its neighbour.
   u64 begin = address;
@@ -248,7 +247,7 @@ int locks_future_memory(pid_t process) {
     if (m.begin <= address && address < m.end) begin = m.begin;
   int flags = has_flag(process, begin, "lo") ? MCL_FUTURE : 0;
   if (flags && has_flag(process, begin, "lf")) flags |= MCL_ONFAULT;
-  (void)calls->call(SYS_munmap, {address, kPage, 0, 0, 0, 0});
+  (void)calls.call(SYS_munmap, {address, kPage, 0, 0, 0, 0});
   return flags;
 }
 

@@ -59,7 +59,8 @@ struct ProcessPolicies {
 std::vector<MemoryRange> ranges_with_own_policy(pid_t process);
 // The flags of mlockall(2) for future mappings, which the kernel shows nowhere: the process, which
 // must be stopped, makes a mapping and removes it again.
-int locks_future_memory(pid_t process);
+// The flags of mlockall(2), of a stopped process; 0 without MCL_FUTURE.
+Result<int> locks_future_memory(pid_t process);
 
 // Give up at the first error, and name what could not be set.
 Result<> apply(const ThreadPolicies &p, pid_t process, pid_t thread);

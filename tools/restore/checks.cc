@@ -40,7 +40,7 @@ bool pids_taken(const ImageManifest &m) {
 }
 
 bool terminals_taken(const ImageManifest &m) {
-  return std::any_of(m.own_terminals.begin(), m.own_terminals.end(), [](int n) {
+  return std::any_of(m.streams.own_terminals.begin(), m.streams.own_terminals.end(), [](int n) {
     return ::access(fmt::format("/dev/pts/{}", n).c_str(), F_OK) == 0;
   });
 }

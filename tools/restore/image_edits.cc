@@ -195,12 +195,12 @@ using GrownByPath = std::map<std::string, GrownFile>;
 
 GrownByPath grown_files(const ImageManifest &m, const GrownFiles &grown) {
   GrownByPath files;
-  auto add = [&files](const ImageManifest::File &f, bool at_end) {
+  auto add = [&files](const ImageManifest::MappedFile &f, bool at_end) {
     struct stat st {};
     if (::stat(f.path.c_str(), &st) == 0)
       files[f.path] = {f.size, static_cast<u64>(st.st_size), at_end};
   };
-  for (const ImageManifest::File &f : m.mapped_files)
+  for (const ImageManifest::MappedFile &f : m.mapped_files)
     if (has_grown_under_mapping(f)) add(f, false);
   for (const ImageManifest::File &f : m.files)
     if (grown.of(f) != GrownFiles::Refuse && has_grown(f))

@@ -95,7 +95,7 @@ void check_room(const std::vector<StoredFile> &files, Reasons &reasons) {
   std::map<std::string, i64> more;  // by folder
   for (const StoredFile &f : files) {
     std::optional<struct stat> now = stat_of(f.path);
-    more[folder_of(f.path)] += static_cast<i64>(f.data_bytes()) - (now ? now->st_blocks * 512 : 0);
+    more[folder_of(f.path)] += static_cast<i64>(data_bytes(f)) - (now ? now->st_blocks * 512 : 0);
   }
   for (auto [folder, bytes] : more) {
     struct statvfs fs {};
@@ -133,7 +133,7 @@ Result<> clear(int fd, u64 begin, u64 end) {
 
 Result<> fill(int fd, const StoredFile &f, const storage::ImageReader &image) {
   const storage::StreamEntry *stream = image.find(f.stream);
-  if (!stream || stream->size != f.data_bytes())
+  if (!stream || stream->size != data_bytes(f))
     return fail("the image is damaged: it lacks the contents");
   Bytes buffer(storage::kChunkBytes);
   u64 read = 0, cleared = 0;

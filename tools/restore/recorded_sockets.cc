@@ -57,7 +57,7 @@ void turn_on(int socket, int level, int option) {
 // Returns errno. As CRIU does (criu/sk-inet.c, soccr/soccr.c): a connection is made in repair mode,
 // in which no packet leaves the machine, and everything else is bound with SO_REUSEADDR.
 int try_out(const ImageManifest::Socket &s) {
-  int type = s.udp ? SOCK_DGRAM : SOCK_STREAM;
+  int type = s.protocol == InetProtocol::Udp ? SOCK_DGRAM : SOCK_STREAM;
   UniqueFd socket(::socket(s.v6 ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC, 0));
   if (!socket) return errno;
   turn_on(socket.get(), SOL_SOCKET, SO_REUSEADDR);
@@ -72,7 +72,7 @@ int try_out(const ImageManifest::Socket &s) {
 bool has_address(const ImageManifest::Socket &s) {
   Endpoint any_port = s.local;
   any_port.port = 0;
-  return try_out({.udp = s.udp, .v6 = s.v6, .local = any_port, .remote = {}}) == 0;
+  return try_out({.protocol = s.protocol, .v6 = s.v6, .local = any_port, .remote = {}}) == 0;
 }
 
 // Returns errno. The copy of a restore that was killed a moment ago ends by itself; until then it
@@ -88,7 +88,7 @@ int try_out_until(const ImageManifest::Socket &s, Clock::time_point end) {
 }
 
 std::string refused(const ImageManifest::Socket &s, int error) {
-  const char *protocol = s.udp ? "UDP" : "TCP";
+  const char *protocol = s.protocol == InetProtocol::Udp ? "UDP" : "TCP";
   if (error == EADDRNOTAVAIL && !s.remote)
     return fmt::format(
         "the program uses {} {}, which is not an address of this machine: add it (ip address add), "

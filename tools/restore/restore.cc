@@ -201,7 +201,7 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
                 .terminal = streams_->terminal(),
                 .own_terminal = streams_->own_terminal(),
                 .new_namespace = new_namespace,
-                .own_terminals = !m.own_terminals.empty(),
+                .own_terminals = !m.streams.own_terminals.empty(),
                 .leave_stopped = m.stopped()};
   for (auto [fd, inode] : inherited_pipes()) s.inherited.push_back(fd);
   s.criu = helper::restore_arguments({.criu = plan_.criu.path,

@@ -74,7 +74,7 @@ Result<std::unique_ptr<RestoredStreams>> RestoredStreams::plan(const ImageManife
                                                                const storage::ImageReader &image,
                                                                const Options &o) {
   auto s = std::make_unique<RestoredStreams>();
-  if (m.terminal) CKPT_CHECK(s->plan_terminal(m, o));
+  if (m.streams.terminal) CKPT_CHECK(s->plan_terminal(m, o));
   for (const auto &p : m.pipes) CKPT_CHECK(s->plan_pipe(p, image, o));
   return s;
 }
@@ -96,7 +96,7 @@ Result<> RestoredStreams::plan_pty(const ImageManifest &m, const Options &o) {
   bool reads = m.terminal_at[0] && !o.detach && was_given(0);
   if (!o.detach && (::isatty(0) || ::isatty(1))) real_terminal_ = copy_of(::isatty(0) ? 0 : 1);
   size_ = window_size(real_terminal_.get());
-  CKPT_TRY(pty_, PseudoTerminal::open(real_terminal_.get(), m.own_terminals));
+  CKPT_TRY(pty_, PseudoTerminal::open(real_terminal_.get(), m.streams.own_terminals));
   terminal_ = copy_of(pty_.slave.get());
   pty_.slave.reset();
   CKPT_TRY(UniqueFd out, output_for(m.terminal_at[1] || !m.terminal_at[2] ? 1 : 2, o));

@@ -16,7 +16,7 @@ namespace {
 
 // "TCP 127.0.0.1 port 80"
 std::string text_of(const ImageManifest::Socket &s) {
-  return fmt::format("{} {}", s.udp ? "UDP" : "TCP", s.local.text());
+  return fmt::format("{} {}", s.protocol == InetProtocol::Udp ? "UDP" : "TCP", s.local.text());
 }
 
 // The names to which the program's UNIX sockets are bound, without those that each copy has of its
@@ -61,7 +61,7 @@ void check_unused(const SharedCheck &c, Reasons &reasons) {
 bool overlap(const ImageManifest::Socket &a, const ImageManifest::Socket &b) {
   static constexpr std::array<u8, 16> kAny{};
   bool any = a.local.address == kAny || b.local.address == kAny;
-  return a.udp == b.udp && a.local.port == b.local.port && (any || a.local == b.local);
+  return a.protocol == b.protocol && a.local.port == b.local.port && (any || a.local == b.local);
 }
 
 ImageManifest::Socket of_copy(const SharedCheck &c, ImageManifest::Socket s, u32 number) {

@@ -10,16 +10,11 @@
 // so that what a kernel writes to memory of CL_MEM_USE_HOST_PTR is there after clFinish, and
 // kernels see what the program writes there without a map.
 #include <sys/mman.h>
-#include <sys/wait.h>
 
-#include <algorithm>
-#include <atomic>
 #include <fstream>
 #include <memory>
-#include <random>
-#include <thread>
 
-#include "cl_test.h"
+#include "random_history.h"
 
 static const char *const kSource =
     "__kernel void add(__global uint *d, uint v) { d[get_global_id(0)] += v; }";
@@ -35,29 +30,24 @@ struct Buffer {
   bool writable = false;
 };
 
-// A thread that writes to mapped memory all the time, word after word, round after round. A write
-// that a checkpoint loses is missing in the end.
+// It writes to mapped memory.
 class Writer {
  public:
   Writer(const Cl &cl, cl_mem_flags flags) : cl_(cl), own_(kWords) {
     bool host = flags & CL_MEM_USE_HOST_PTR;
     mem_ = cl.buffer(kWords * 4, flags, host ? own_.data() : nullptr);
     cl_int status;
-    words_ = static_cast<unsigned *>(clEnqueueMapBuffer(cl.queue, mem_, CL_TRUE,
-                                                        CL_MAP_WRITE_INVALIDATE_REGION, 0,
-                                                        kWords * 4, 0, nullptr, nullptr, &status));
+    auto *words = static_cast<unsigned *>(
+        clEnqueueMapBuffer(cl.queue, mem_, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, kWords * 4,
+                           0, nullptr, nullptr, &status));
     CL(status);
-    std::fill_n(words_, kWords, 0u);
-    thread_ = std::thread([this] { run(); });
+    writes_.begin(words);
   }
   void end() {
-    stop_ = true;
-    thread_.join();
-    size_t lost = 0;
-    for (size_t i = 0; i < kWords; i++) lost += words_[i] != (i < at_ ? round_ : round_ - 1);
-    EXPECT(lost == 0);
-    std::vector<unsigned> all(words_, words_ + kWords), there(kWords);
-    CL(clEnqueueUnmapMemObject(cl_.queue, mem_, words_, 0, nullptr, nullptr));
+    writes_.end();
+    unsigned *words = writes_.words();
+    std::vector<unsigned> all(words, words + kWords), there(kWords);
+    CL(clEnqueueUnmapMemObject(cl_.queue, mem_, words, 0, nullptr, nullptr));
     CL(clEnqueueReadBuffer(cl_.queue, mem_, CL_TRUE, 0, kWords * 4, there.data(), 0, nullptr,
                            nullptr));
     EXPECT(all == there);
@@ -65,24 +55,12 @@ class Writer {
   }
 
  private:
-  static constexpr size_t kWords = 1u << 18;
-
-  void run() {
-    for (; !stop_; ::usleep(50))
-      for (int i = 0; i < 200; i++) {
-        words_[at_++] = round_;
-        if (at_ == kWords) at_ = 0, round_++;
-      }
-  }
+  static constexpr size_t kWords = RoundsOfWrites::kWords;
 
   const Cl &cl_;
   std::vector<unsigned> own_;
   cl_mem mem_;
-  unsigned *volatile words_;
-  size_t at_ = 0;
-  unsigned round_ = 1;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
+  RoundsOfWrites writes_;
 };
 
 static bool maps_buffer_files() {
@@ -92,10 +70,10 @@ static bool maps_buffer_files() {
   return false;
 }
 
-class History : public Cl {
+class History : public RandomHistory {
  public:
   History(unsigned seed, bool direct)
-      : random_(seed), direct_(direct), kernel_(kernel(build(kSource), "add")) {
+      : RandomHistory(seed), direct_(direct), kernel_(kernel(build(kSource), "add")) {
     for (int i = 0; i < 5; i++) make();
     for (cl_mem_flags flags : {CL_MEM_READ_WRITE, CL_MEM_USE_HOST_PTR})
       writers_.push_back(std::make_unique<Writer>(*this, flags));
@@ -125,19 +103,12 @@ class History : public Cl {
   }
 
  private:
-  size_t pick(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
-  unsigned value() { return static_cast<unsigned>(pick(1u << 30)); }
   Buffer &any() { return buffers_[pick(buffers_.size())]; }
   // One that a command may use.
   Buffer *unmapped() {
     Buffer &b = any();
     return b.map ? nullptr : &b;
   }
-  void region(const Buffer &b, size_t &at, size_t &count) {
-    at = pick(b.model.size());
-    count = 1 + pick(b.model.size() - at);
-  }
-
   void make() {
     Buffer b;
     static constexpr size_t kWords[] = {300, 5000, 16384, 70001, 1u << 18};
@@ -173,11 +144,7 @@ class History : public Cl {
     make();
   }
 
-  void check(const Buffer &b, const unsigned *words, size_t at, size_t count) {
-    size_t wrong = 0;
-    for (size_t i = 0; i < count; i++) wrong += words[i] != b.model[at + i];
-    EXPECT(wrong == 0);
-  }
+  using RandomHistory::check;
   void check(const Buffer &b, const std::vector<unsigned> &words, size_t at) {
     check(b, words.data(), at, words.size());
   }
@@ -326,23 +293,17 @@ class History : public Cl {
   // A forked child has copies: it sees what was there, and nothing that it writes reaches the
   // parent.
   void child() {
-    CL(clFinish(queue));
-    pid_t pid = ::fork();
-    if (pid == 0) {
+    in_child([&] {
       for (Buffer &b : buffers_) {
         if (b.map) check(b, b.map, b.at, b.count);
         if (b.map && b.writable) std::fill_n(b.map, b.count, 1u);
         if (direct_ && b.host && !b.map) check(b, b.host, 0, b.model.size());
         if (b.host) std::fill(b.block.begin(), b.block.end(), static_cast<unsigned char>(1));
       }
-      ::_exit(g_failures == 0 ? 0 : 1);
-    }
-    int status = 0;
-    EXPECT(::waitpid(pid, &status, 0) == pid && status == 0);
+    });
     look();
   }
 
-  std::mt19937 random_;
   bool direct_;
   cl_kernel kernel_;
   std::vector<Buffer> buffers_;
@@ -353,10 +314,5 @@ int main(int argc, char **argv) {
   if (argc < 3) return 2;
   bool direct = argc > 3 && std::string(argv[3]) == "direct";
   History history(static_cast<unsigned>(std::atoi(argv[1])), direct);
-  long steps = std::atol(argv[2]);
-  std::printf("READY\n");
-  std::fflush(stdout);
-  const char *go = std::getenv("CKPT_TEST_GO");
-  for (long i = 0; steps ? i < steps : ::access(go, F_OK) != 0; i++) history.step();
-  return history.end();
+  return play(history, std::atol(argv[2]));
 }

@@ -7,15 +7,9 @@
 //
 //   ocl-svm SEED STEPS      STEPS 0: until the file $CKPT_TEST_GO exists
 #define CL_TARGET_OPENCL_VERSION 300
-#include <sys/wait.h>
-
-#include <algorithm>
-#include <atomic>
 #include <memory>
-#include <random>
-#include <thread>
 
-#include "cl_test.h"
+#include "random_history.h"
 
 static const char *const kSource =
     "typedef struct { ulong next; uint value; uint check; } node;"
@@ -41,48 +35,29 @@ struct Area {
   bool fine = false;
 };
 
-// A thread that writes to fine-grained memory all the time, word after word, round after round. A
-// write that a checkpoint loses is missing in the end.
+// It writes to fine-grained memory.
 class Writer {
  public:
   explicit Writer(const Cl &cl) : cl_(cl) {
-    words_ = static_cast<unsigned *>(
-        clSVMAlloc(cl.context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER, kWords * 4, 0));
-    EXPECT(words_ != nullptr);
-    std::fill_n(words_, kWords, 0u);
-    thread_ = std::thread([this] { run(); });
+    auto *words = static_cast<unsigned *>(
+        clSVMAlloc(cl.context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER,
+                   RoundsOfWrites::kWords * 4, 0));
+    EXPECT(words != nullptr);
+    writes_.begin(words);
   }
   void end() {
-    stop_ = true;
-    thread_.join();
-    size_t lost = 0;
-    for (size_t i = 0; i < kWords; i++) lost += words_[i] != (i < at_ ? round_ : round_ - 1);
-    EXPECT(lost == 0);
-    clSVMFree(cl_.context, const_cast<unsigned *>(words_));
+    writes_.end();
+    clSVMFree(cl_.context, writes_.words());
   }
 
  private:
-  static constexpr size_t kWords = 1u << 18;
-
-  void run() {
-    for (; !stop_; ::usleep(50))
-      for (int i = 0; i < 200; i++) {
-        words_[at_++] = round_;
-        if (at_ == kWords) at_ = 0, round_++;
-      }
-  }
-
   const Cl &cl_;
-  unsigned *volatile words_;
-  size_t at_ = 0;
-  unsigned round_ = 1;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
+  RoundsOfWrites writes_;
 };
 
-class History : public Cl {
+class History : public RandomHistory {
  public:
-  explicit History(unsigned seed) : random_(seed), program_(build(kSource)) {
+  explicit History(unsigned seed) : RandomHistory(seed), program_(build(kSource)) {
     add_ = kernel(program_, "add");
     walk_ = kernel(program_, "walk");
     for (int i = 0; i < 6; i++) make();
@@ -112,14 +87,7 @@ class History : public Cl {
   }
 
  private:
-  size_t pick(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
-  unsigned value() { return static_cast<unsigned>(pick(1u << 30)); }
   Area &any() { return areas_[pick(areas_.size())]; }
-  void region(const Area &a, size_t &at, size_t &count) {
-    at = pick(a.model.size());
-    count = 1 + pick(a.model.size() - at);
-  }
-
   template <class F>
   void mapped(const Area &a, size_t at, size_t count, cl_map_flags flags, F use) {
     bool blocking = pick(2) == 0;
@@ -176,12 +144,6 @@ class History : public Cl {
     areas_.erase(areas_.begin() + static_cast<std::ptrdiff_t>(i));
     free_later(at);
     make();
-  }
-
-  void check(const Area &a, const unsigned *words, size_t at, size_t count) {
-    size_t wrong = 0;
-    for (size_t i = 0; i < count; i++) wrong += words[i] != a.model[at + i];
-    EXPECT(wrong == 0);
   }
 
   void launch() {
@@ -363,22 +325,16 @@ class History : public Cl {
   // A forked child has copies: it sees what was there, and nothing that it writes reaches the
   // parent.
   void child() {
-    CL(clFinish(queue));
-    pid_t pid = ::fork();
-    if (pid == 0) {
+    in_child([&] {
       look_at_nodes();
       for (Area &a : areas_) {
         check(a, a.at, 0, a.model.size());
         std::fill_n(a.at, a.model.size(), 1u);
       }
-      ::_exit(g_failures == 0 ? 0 : 1);
-    }
-    int status = 0;
-    EXPECT(::waitpid(pid, &status, 0) == pid && status == 0);
+    });
     look();
   }
 
-  std::mt19937 random_;
   cl_program program_;
   cl_kernel add_, walk_;
   std::vector<Area> areas_;
@@ -391,10 +347,5 @@ class History : public Cl {
 int main(int argc, char **argv) {
   if (argc < 2) return 2;
   History history(static_cast<unsigned>(std::atoi(argv[1])));
-  long steps = argc > 2 ? std::atol(argv[2]) : 0;
-  std::printf("READY\n");
-  std::fflush(stdout);
-  const char *go = std::getenv("CKPT_TEST_GO");
-  for (long i = 0; steps ? i < steps : ::access(go, F_OK) != 0; i++) history.step();
-  return history.end();
+  return play(history, argc > 2 ? std::atol(argv[2]) : 0);
 }

@@ -3,8 +3,8 @@
 // The room cuda/: what the documentation of the driver API says, as tables.
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <string>
+#include <tuple>
 
 #include "cuda/arrays.h"
 #include "cuda/copies.h"
@@ -108,6 +108,14 @@ TEST_CASE("a copy of rows is a box of one slice, with every field") {
   CHECK(d.srcZ + d.dstZ + d.srcLOD + d.dstLOD + d.srcHeight + d.dstHeight == 0);
 }
 
+// Between its fields there are bytes that no copy need keep.
+auto fields_of(const CUDA_MEMCPY3D_PEER &p) {
+  return std::tuple(p.srcXInBytes, p.srcY, p.srcZ, p.srcLOD, p.srcMemoryType, p.srcHost,
+                    p.srcDevice, p.srcArray, p.srcContext, p.srcPitch, p.srcHeight, p.dstXInBytes,
+                    p.dstY, p.dstZ, p.dstLOD, p.dstMemoryType, p.dstHost, p.dstDevice, p.dstArray,
+                    p.dstContext, p.dstPitch, p.dstHeight, p.WidthInBytes, p.Height, p.Depth);
+}
+
 TEST_CASE("contexts stand in the reserved fields, and come and go alone") {
   auto p = filled<CUDA_MEMCPY3D_PEER>();
   p.srcMemoryType = CU_MEMORYTYPE_HOST, p.dstMemoryType = CU_MEMORYTYPE_ARRAY;
@@ -120,7 +128,7 @@ TEST_CASE("contexts stand in the reserved fields, and come and go alone") {
   CHECK(d.dstHeight == p.dstHeight);
   CHECK(d.Depth == p.Depth);
   CUDA_MEMCPY3D_PEER again = with_contexts(d, p.dstContext, p.srcContext);
-  CHECK(std::memcmp(&again, &p, sizeof p) == 0);
+  CHECK((fields_of(again) == fields_of(p)));
 }
 
 TEST_CASE("a side of linear memory begins behind its slices, rows and bytes") {

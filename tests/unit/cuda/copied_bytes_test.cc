@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The bytes that calls copy between the host and a device, read from their parameters.
-#include "libckpt-cuda/entry/copied_bytes.h"
+#include "libckpt-cuda/calls/copied_bytes.h"
 
 #include <doctest/doctest.h>
 

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -24,6 +25,7 @@
 #include "common/proc/file.h"
 #include "common/proc/status.h"
 #include "tools/net/socket_options.h"
+#include "tools/proc/policies.h"
 #include "tools/proc/process.h"
 #include "tools/proc/remote_call.h"
 #include "tools/proc/watches.h"
@@ -87,12 +89,16 @@ TEST_CASE("a stopped process makes system calls, and is stopped where it was") {
 TEST_CASE("a process with a seccomp filter makes no system calls for others") {
   pid_t pid = ::fork();
   if (pid == 0) {
+    static char page[4096];
+    ::mlock(page, sizeof page);
     ::prctl(PR_SET_SECCOMP, 1);  // SECCOMP_MODE_STRICT
     for (;;) {
     }
   }
   while (proc::read_status(pid)->seccomp == 0) ::usleep(1000);
   CHECK(!RemoteCalls::in(pid, pid));
+  REQUIRE(proc::read_status(pid)->locked_bytes > 0);
+  CHECK(!locks_future_memory(pid));
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
 }

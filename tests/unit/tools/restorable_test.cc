@@ -93,14 +93,14 @@ const Fault kFaults[] = {
     {"descriptors", [](Sound &s) { s.criu.files.erase(2); }},
     {"descriptors", [](Sound &s) { s.process().mappings[0].file = 7; }},
     {"descriptors", [](Sound &s) { s.process().executable = 7; }},
-    {"processor", [](Sound &s) { s.manifest.processor_features = {"no_such_instruction"}; }},
+    {"processor", [](Sound &s) { s.manifest.processor.features = {"no_such_instruction"}; }},
     {"open files",
      [](Sound &s) {
-       s.manifest.files = {{"/missing", 1, false, false}};
+       s.manifest.files = {{{"/missing", 1}}};
      }},
     {"mapped files",
      [](Sound &s) {
-       s.manifest.mapped_files = {{"/missing", 1, false, false}};
+       s.manifest.mapped_files = {{"/missing", 1}};
      }},
     {"modes of files", [](Sound &s) { s.criu.files[1].mode = S_IFREG | 0600; }},
     {"modes of files", [](Sound &s) { s.criu.files[1].mode = S_IFDIR | 0644; }},
@@ -172,9 +172,9 @@ TEST_CASE("a processor that lacks instructions can be tried") {
   Machine machine;
   Sound s;
   s.prefix = machine.folder;
-  s.manifest.processor_features = processor_features();
+  s.manifest.processor.features = processor_features();
   CHECK(s.reasons().empty());
-  for (char c = 'a'; c < 'l'; c++) s.manifest.processor_features.insert(std::string("zz") + c);
+  for (char c = 'a'; c < 'l'; c++) s.manifest.processor.features.insert(std::string("zz") + c);
   REQUIRE(s.reasons().size() == 1);
   CHECK(s.reasons()[0].find("zza") != std::string::npos);
   CHECK(s.reasons()[0].find("and 3 more") != std::string::npos);

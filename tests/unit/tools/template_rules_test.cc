@@ -30,7 +30,7 @@ ImageManifest::File written(const std::string &path) {
 TEST_CASE("connections and FIFOs to other programs make no template") {
   ImageManifest m;
   Reasons reasons;
-  m.sockets = {{false, false, *Endpoint::parse("127.0.0.1", 80), {}}};
+  m.sockets = {{InetProtocol::Tcp, false, *Endpoint::parse("127.0.0.1", 80), {}}};
   check_template(m, reasons);
   CHECK(reasons.empty());
   m.sockets[0].remote = *Endpoint::parse("10.0.0.1", 443);

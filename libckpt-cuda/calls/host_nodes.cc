@@ -2,7 +2,7 @@
 //
 // Host functions in graphs. The driver gets a function that counts in their place, and the program
 // is told of its own.
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/calls/calls.h"
 #include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/lifecycle/host_node_params.h"
 

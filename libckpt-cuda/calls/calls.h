@@ -7,9 +7,9 @@
 #include <tuple>
 #include <type_traits>
 
-#include "libckpt-cuda/entry/copied_bytes.h"
+#include "libckpt-cuda/calls/copied_bytes.h"
+#include "libckpt-cuda/entry/noted_blockers.h"
 #include "libckpt-cuda/entry/pass.h"
-#include "libckpt-cuda/lifecycle/blockers.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 
 namespace ckpt::cuda {

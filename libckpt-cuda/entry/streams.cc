@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/lifecycle/streams.h"
+#include "libckpt-cuda/entry/streams.h"
 
 #include <mutex>
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/entry/copied_bytes.h"
+#include "libckpt-cuda/calls/copied_bytes.h"
 
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/pools.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuMemFree and cuMemFreeAsync. Either frees memory of cuMemAlloc, of a pool, and managed memory.
+#include "libckpt-cuda/calls/manager_requests.h"
 #include "libckpt-cuda/entry/pass.h"
-#include "libckpt-cuda/lifecycle/manager_requests.h"
-#include "libckpt-cuda/lifecycle/streams.h"
+#include "libckpt-cuda/entry/streams.h"
 #include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 #include "libckpt-cuda/memory/memory.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "cuda/jump.h"
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/calls/calls.h"
 #include "libckpt-cuda/entry/held_calls.h"
 #include "slicing/settings.h"
 

@@ -3,11 +3,11 @@
 // The entries of stream-ordered memory. What pools.h does not serve is the driver's.
 #include <algorithm>
 
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/calls/calls.h"
+#include "libckpt-cuda/calls/manager_requests.h"
 #include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/pass.h"
-#include "libckpt-cuda/lifecycle/manager_requests.h"
-#include "libckpt-cuda/lifecycle/streams.h"
+#include "libckpt-cuda/entry/streams.h"
 #include "libckpt-cuda/memory/addresses.h"
 #include "libckpt-cuda/memory/pools.h"
 

@@ -4,9 +4,9 @@
 // other memory.
 #include <cstring>
 
+#include "libckpt-cuda/calls/manager_requests.h"
 #include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/pass.h"
-#include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 #include "libckpt-cuda/memory/memory.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/lifecycle/manager_requests.h"
+#include "libckpt-cuda/calls/manager_requests.h"
 
 #include <cstdlib>
 #include <map>
@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "common/base/log.h"
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/calls/calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/served.h"

@@ -2,12 +2,12 @@
 //
 // Loading and unloading code. The code of a managed program is examined before it is loaded,
 // because a program whose kernels have used the device's heap can no longer be evicted.
+#include "libckpt-cuda/calls/calls.h"
+#include "libckpt-cuda/calls/manager_requests.h"
 #include "libckpt-cuda/code/code.h"
-#include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/guest/kernels.h"
-#include "libckpt-cuda/lifecycle/manager_requests.h"
 
 namespace ckpt::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/calls/calls.h"
 
 #include <mutex>
 #include <set>

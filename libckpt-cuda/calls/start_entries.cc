@@ -10,10 +10,10 @@
 
 #include "common/base/log.h"
 #include "driver-checkpoint/forked_child.h"
+#include "libckpt-cuda/calls/manager_requests.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/newer_entries.h"
-#include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/lifecycle/participant.h"
 
 namespace ckpt::cuda {

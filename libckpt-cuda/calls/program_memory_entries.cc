@@ -4,11 +4,11 @@
 // driver's, and so are its handles.
 #include <vector>
 
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/calls/calls.h"
+#include "libckpt-cuda/calls/manager_requests.h"
 #include "libckpt-cuda/entry/held_calls.h"
+#include "libckpt-cuda/entry/noted_blockers.h"
 #include "libckpt-cuda/entry/pass.h"
-#include "libckpt-cuda/lifecycle/blockers.h"
-#include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/memory/addresses.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/pools.h"
