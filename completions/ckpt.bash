@@ -143,6 +143,7 @@ _ckpt_run() {
   _ckpt_split
   case $prev in
     --device) _ckpt_device_list ;;
+    --managed-memory) _ckpt_words 'kept host driver' ;;
     --every) _ckpt_words 'auto 10m 30m 1h' ;;
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
@@ -154,7 +155,7 @@ _ckpt_run() {
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --device-owner --share-ipc --audit --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --continue --programs --on-signal --every --mtbf --keep --image-dir --list-devices --host --json --json-report --version --help --'
+        _ckpt_words '--device --portable --managed-memory --managed-on-host --device-owner --share-ipc --audit --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --continue --programs --on-signal --every --mtbf --keep --image-dir --list-devices --host --json --json-report --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")

@@ -12,6 +12,7 @@
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/paired_memory.h"
 #include "libckpt-cuda/memory/pools.h"
 
 namespace ckpt::cuda {
@@ -66,6 +67,7 @@ CUresult created(Fn create, const CUcontext *context, CUdevice device, bool prim
   CUresult e = with_memory(create);
   if (e != CUDA_SUCCESS) return e;
   insert({*context, device, primary});
+  if (paired_memory().any()) paired_memory().reach_from(device);
   report_context_made();
   return e;
 }
@@ -73,6 +75,7 @@ CUresult created(Fn create, const CUcontext *context, CUdevice device, bool prim
 CUresult destroyed(CUresult e, CUcontext context) {
   if (e != CUDA_SUCCESS) return e;
   memory().release_context(context);
+  paired_memory().release_context(context);
   pools().context_destroyed(context);
   erase(context);
   report_context_destroyed(context);
@@ -138,6 +141,19 @@ std::vector<CUdevice> devices_with_access(const ContextInfo &context) {
     if (std::ranges::find(devices, it->second.device) == devices.end())
       devices.push_back(it->second.device);
   }
+  return devices;
+}
+
+bool reaches(CUdevice device, CUdevice owner) {
+  int can = 0;
+  return driver().cuDeviceCanAccessPeer(&can, device, owner) == CUDA_SUCCESS && can != 0;
+}
+
+std::vector<CUdevice> devices_that_reach(CUdevice owner) {
+  std::vector<CUdevice> devices{owner};
+  for (const ContextInfo &c : live_contexts())
+    if (std::ranges::find(devices, c.device) == devices.end() && reaches(c.device, owner))
+      devices.push_back(c.device);
   return devices;
 }
 

@@ -24,4 +24,9 @@ std::vector<ContextInfo> live_contexts();
 // The devices with access to the memory of `context`, its own first (cuCtxEnablePeerAccess).
 std::vector<CUdevice> devices_with_access(const ContextInfo &context);
 
+// Whether `device` can access memory of `owner`.
+bool reaches(CUdevice device, CUdevice owner);
+// The devices with a context that can access memory of `owner`, and `owner` first.
+std::vector<CUdevice> devices_that_reach(CUdevice owner);
+
 }  // namespace ckpt::cuda
