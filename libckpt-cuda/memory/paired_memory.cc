@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/memory/paired_memory.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -27,6 +29,17 @@ thread_local bool in_host_function = false;
 thread_local bool resolving = false;
 
 bool on_fault(u64 address, bool) { return paired_memory().resolve_fault(address); }
+
+void touch_for_a_call(unsigned long begin, size_t bytes, bool write) {
+  paired_memory().touch(begin, bytes, write);
+}
+
+// Names the function to the library of touch/touch.cc, if the program has it.
+void offer_to_touch() {
+  using Offer = void (*)(void (*)(unsigned long, size_t, bool));
+  if (auto offer = reinterpret_cast<Offer>(::dlsym(RTLD_DEFAULT, "ckpt_touch_with")))
+    offer(touch_for_a_call);
+}
 
 CUresult no_pages() {
   log::warn("managed memory: the system gives no memory for the host's side of it");
@@ -55,6 +68,7 @@ CUresult PairedMemory::start_threads() {
   if (has_threads_) return CUDA_SUCCESS;
   if (!copier_.start() || !waiter_.start()) return CUDA_ERROR_OUT_OF_MEMORY;
   has_threads_ = true;
+  offer_to_touch();
   // Its calls are for memory that no capture records (cudaStreamCaptureModeRelaxed).
   copier_.run([] {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -71,6 +85,8 @@ CUresult PairedMemory::add_pages(const Allocation &a) {
   std::unique_ptr<HostPages> pages = HostPages::make(a.block, bytes);
   if (!pages) return no_pages();
   blocks_[a.block] = {std::move(pages), a.context};
+  lowest_ = std::min<u64>(lowest_, a.block);
+  highest_ = std::max<u64>(highest_, a.block + bytes);
   all_lent_ = false;
   return CUDA_SUCCESS;
 }
@@ -310,6 +326,27 @@ void PairedMemory::wait_until_idle(SubmitLock &lock) {
   }
 }
 
+std::optional<u64> PairedMemory::first_fault(u64 begin, u64 end, bool write) {
+  std::lock_guard lock(state_);
+  for (u64 at = begin; at < end;) {
+    const Block *block = block_at(at);
+    if (block == nullptr) return {};  // no buffer of a program begins before it, or goes beyond
+    size_t part = block->pages->part_of(at);
+    Holder holder = block->pages->holder(part);
+    if (holder == Holder::Device || (write && holder == Holder::Both)) return at;
+    at = block->pages->end_of(part);
+  }
+  return {};
+}
+
+// The driver and this library make system calls, too, with locks held; their buffers are elsewhere.
+void PairedMemory::touch(u64 begin, u64 bytes, bool write) {
+  if (begin < lowest_ || begin >= highest_ || bytes > highest_ - begin) return;
+  if (g_refusal == CUDA_ERROR_NOT_INITIALIZED) return;  // a forked child
+  while (std::optional<u64> at = first_fault(begin, begin + bytes, write))
+    if (!resolve_fault(*at)) return;
+}
+
 // Waits at the gate while the driver is checkpointed.
 bool PairedMemory::resolve_fault(u64 address) {
   if (!any() || resolving || g_refusal == CUDA_ERROR_NOT_INITIALIZED) return false;
@@ -330,51 +367,6 @@ bool PairedMemory::resolve_fault(u64 address) {
   if (within) submit_.lock_shared();
   lend_after = lend_after || within;
   return resolved;
-}
-
-// ---- a checkpoint
-
-void PairedMemory::settle() {
-  std::lock_guard lock(state_);
-  for (const auto &[base, block] : blocks_)
-    for (size_t part = 0; part < block.pages->parts(); part++)
-      if (block.pages->holder(part) == Holder::Both) (void)hold(block, part, Holder::Host);
-}
-
-// Each block up to the last part that the device holds.
-std::vector<Contents> PairedMemory::contents() const {
-  std::lock_guard lock(state_);
-  std::vector<Contents> all = paired_blocks().contents();
-  for (Contents &c : all) {
-    const HostPages &pages = *blocks_.at(c.base).pages;
-    size_t end = pages.parts();
-    while (end > 0 && pages.holder(end - 1) != Holder::Device) end--;
-    c.bytes = end == 0 ? 0 : std::min(c.bytes, pages.end_of(end - 1) - c.base);
-  }
-  std::erase_if(all, [](const Contents &c) { return c.bytes == 0; });
-  return all;
-}
-
-Result<> PairedMemory::unmap_all() {
-  std::lock_guard lock(state_);
-  for (const auto &[base, block] : blocks_) block.pages->hide();
-  CKPT_CHECK(paired_blocks().unmap_all());
-  forget_dropped_blocks();
-  return {};
-}
-
-Result<> PairedMemory::remap_all() {
-  CKPT_CHECK(paired_blocks().remap_all());
-  std::lock_guard lock(state_);
-  for (const auto &[base, block] : blocks_)
-    if (!block.pages->show())
-      return fail_errno("cannot map the host's side of managed memory at {:#x} again", base);
-  return {};
-}
-
-void PairedMemory::show_pages() {
-  std::lock_guard lock(state_);
-  for (const auto &[base, block] : blocks_) (void)block.pages->show();
 }
 
 }  // namespace ckpt::cuda

@@ -40,8 +40,8 @@
 // Cost. A call that submits work: one load in a program without such memory, else two locks. A
 // fault: two switches of threads, a copy of a part, mprotect(2).
 //
-// What it cannot do. System calls fail with EFAULT on a part that the device holds: a fault of the
-// kernel is no signal (docs/LIMITS.md).
+// System calls fail with EFAULT on a part that the device holds: a fault of the kernel is no signal.
+// So touch/touch.cc asks for buffers before such calls (docs/LIMITS.md has what remains).
 #pragma once
 
 #include <atomic>
@@ -80,6 +80,9 @@ class PairedMemory {
   // An access of the program to `address` has failed. False: it is not for us to resolve.
   bool resolve_fault(u64 address);
 
+  // As if the program read or wrote these bytes, whatever memory they are.
+  void touch(u64 begin, u64 bytes, bool write);
+
   // For a checkpoint. With the gate closed and the devices idle: what both have is the host's.
   void settle();
   std::vector<Contents> contents() const;
@@ -117,12 +120,14 @@ class PairedMemory {
   CUresult stream_of(CUcontext context, CUstream &stream);
   bool resolve(u64 address);
   bool device_has(u64 address);
+  std::optional<u64> first_fault(u64 begin, u64 end, bool write);
   bool fetch(const Block &block, size_t part);
   void wait_until_idle(SubmitLock &lock);
   const Block *block_at(u64 address) const;
   bool hold(const Block &block, size_t part, Holder holder);
 
   std::atomic<bool> any_{false};
+  std::atomic<u64> lowest_{~u64{0}}, highest_{0};  // all blocks so far lie between
   std::shared_mutex submit_;
   mutable std::mutex state_;     // guards the following
   std::map<u64, Block> blocks_;  // by address

@@ -205,6 +205,8 @@ Result<int> run_program(const Options &options) {
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
       return fail_run(options, kCannotExecute, r.error());
   audit_if_wanted(options, environment);
+  if (options.managed_memory == "kept" && !environment.toucher.empty())
+    environment.put_in_front("LD_PRELOAD", environment.toucher);
   adopt_null_streams();
   std::unique_ptr<JobMember> member;
   if (!options.job.folder.empty()) {

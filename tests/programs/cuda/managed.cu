@@ -11,9 +11,12 @@
 #include <cuda.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <memory>
@@ -233,6 +236,60 @@ static void threads() {
       CUDA(cudaFree(p));
     });
   for (std::thread &t : all) t.join();
+}
+
+// System calls, and functions of the C library that make them, on memory that the device has.
+static void calls() {
+  constexpr size_t kWords = 2 * kPart + 100, kBytes = kWords * 4;
+  unsigned *p = managed(kWords), *q = managed(kWords), round = 0;
+  for (size_t i = 0; i < kWords; i++) p[i] = i;
+  int file = open("words", O_RDWR | O_CREAT | O_TRUNC, 0600), ends[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  std::FILE *stream = std::fopen("stream", "w+");
+  auto next = [&] {
+    grow_all(p, kWords, ++round, kPart / 2);
+    CUDA(cudaMemset(q, 0, kBytes));
+    CUDA(cudaDeviceSynchronize());
+    lseek(file, 0, SEEK_SET);
+    std::rewind(stream);
+  };
+  auto same = [&] { return std::memcmp(p, q, kBytes) == 0; };
+  next();
+  CHECK(write(file, p, kBytes) == ssize_t(kBytes) && lseek(file, 0, SEEK_SET) == 0);
+  CHECK(read(file, q, kBytes) == ssize_t(kBytes) && same());
+  next();
+  CHECK(pwrite(file, p, kBytes, 8) == ssize_t(kBytes) && pread(file, q, kBytes, 8) == ssize_t(kBytes) && same());
+  next();
+  iovec out[2] = {{p, 100}, {p + 25, kBytes - 100}}, in[2] = {{q, 5000}, {q + 1250, kBytes - 5000}};
+  CHECK(writev(file, out, 2) == ssize_t(kBytes) && lseek(file, 0, SEEK_SET) == 0);
+  CHECK(readv(file, in, 2) == ssize_t(kBytes) && same());
+  next();
+  CHECK(std::fwrite(p, 4, kWords, stream) == kWords);
+  std::rewind(stream);
+  CHECK(std::fread(q, 4, kWords, stream) == kWords && same());
+  for (int how = 0; how < 2; how++) {
+    next();
+    std::thread sender([&] {
+      size_t sent = 0;
+      while (sent < kBytes) {
+        iovec part{reinterpret_cast<char *>(p) + sent, kBytes - sent};
+        msghdr m{};
+        m.msg_iov = &part, m.msg_iovlen = 1;
+        ssize_t n = how ? sendmsg(ends[0], &m, 0) : send(ends[0], part.iov_base, part.iov_len, 0);
+        CHECK(n > 0);
+        sent += n;
+      }
+    });
+    msghdr m{};
+    in[0] = {q, kBytes};
+    m.msg_iov = in, m.msg_iovlen = 1;
+    CHECK((how ? recvmsg(ends[1], &m, MSG_WAITALL) : recv(ends[1], q, kBytes, MSG_WAITALL)) == ssize_t(kBytes));
+    sender.join();
+    CHECK(same());
+  }
+  // What is no memory is still refused.
+  CHECK(write(file, reinterpret_cast<void *>(8), 4) == -1 && errno == EFAULT);
+  CHECK(read(file, p + kWords - 1, 4) == 4);
 }
 
 static void attributes() {
@@ -456,7 +513,7 @@ int main(int argc, char **argv) {
                    {"graphs", graphs},       {"host_functions", host_functions},
                    {"threads", threads},     {"attributes", attributes},
                    {"handlers", handlers},   {"forks", forks},
-                   {"two_devices", two_devices}};
+                   {"two_devices", two_devices}, {"calls", calls}};
   if (argc > 3 && std::strcmp(argv[1], "history") == 0)
     return history(std::atoi(argv[2]), std::atoi(argv[3]), argc > 4 ? std::atoi(argv[4]) : 0);
   for (auto &a : all)

@@ -145,7 +145,7 @@ TEST_CASE("faults are resolved, and others go to the program's handlers, in a ri
   if (from == 0) word(16) = 1;
   CHECK(from == 2);
   CHECK(own_calls == 1);
-  for (volatile int i = 0; i < 3; i = i + 1) {  // which leaves the handler, and faults again
+  for (static int tries = 0; tries < 3; tries++) {  // which leaves the handler, and faults again
     from = sigsetjmp(back, 1);
     if (from == 0) word(16) = 1;
     CHECK(from == 1);
