@@ -43,8 +43,10 @@ class HostPages {
 
   // Parts from `first` up to `end`. False: the system refuses, and nothing has changed.
   bool hold(size_t first, size_t end, Holder holder);
-  // The program cannot read or write them any more, whoever holds them; hold() follows.
+  // The program cannot read or write them any more, whoever holds them.
   bool close(size_t first, size_t end);
+  // What is closed has been copied to the device.
+  void lend_closed(size_t part) { holders_[part] = Holder::Device; }
 
   // For a checkpoint: takes the pages away from `base`, and gives back the memory of what the device
   // holds. They return with the same access.
