@@ -154,7 +154,7 @@ _ckpt_run() {
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --device-owner --share-ipc --isolate --audit --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --continue --programs --on-signal --every --mtbf --keep --image-dir --list-devices --host --json --json-report --version --help --'
+        _ckpt_words '--device --portable --managed-memory --managed-on-host --device-owner --share-ipc --isolate --audit --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --continue --programs --on-signal --every --mtbf --keep --image-dir --list-devices --host --json --json-report --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")

@@ -9,6 +9,7 @@
 
 #include "libckpt-cuda/calls/copied_bytes.h"
 #include "libckpt-cuda/entry/noted_blockers.h"
+#include "libckpt-cuda/memory/paired_arguments.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 
@@ -49,19 +50,26 @@ struct Gated<I, CUresult (*)(A...)> {
     PASS_OR_RETURN(pass);
     if constexpr (!copies_within_devices(I)) note_copy(a...);
     auto real = reinterpret_cast<CUresult (*)(A...)>(real_entry(I));
+    if (paired_memory().any()) [[unlikely]]
+      return with_memory([&] { return call_with_pairs<I>(real, a...); });
     return with_memory([&] { return real(a...); });
   }
 };
 
-// Advice about where managed memory should be; parameter N is its address. Does nothing for managed
-// memory that is on the host (ckpt-run --managed-on-host).
+// Advice about where managed memory should be; parameter N is its address, and the next one its
+// size. Does nothing for managed memory of ours (ckpt-run --managed-memory).
 template <Id I, size_t N, class F>
 struct Hint;
 template <Id I, size_t N, class... A>
 struct Hint<I, N, CUresult (*)(A...)> {
   static CUresult call(A... a) {
     if (g_refusal != CUDA_SUCCESS) return g_refusal;
-    if (managed_memory().on_host(std::get<N>(std::tuple{a...}))) return CUDA_SUCCESS;
+    std::tuple all{a...};
+    if (managed_memory().on_host(std::get<N>(all))) return CUDA_SUCCESS;
+    if (paired_memory().find(std::get<N>(all)))
+      return paired_memory().holds(std::get<N>(all), std::get<N + 1>(all))
+                 ? CUDA_SUCCESS
+                 : CUDA_ERROR_INVALID_VALUE;
     return Gated<I, CUresult (*)(A...)>::call(a...);
   }
 };

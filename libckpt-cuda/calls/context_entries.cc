@@ -9,6 +9,7 @@
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/paired_memory.h"
 #include "libckpt-cuda/memory/pools.h"
 
 namespace ckpt::cuda {
@@ -24,6 +25,7 @@ CUresult created(Fn create, const CUcontext *context, CUdevice device, bool prim
   CUresult e = with_memory(create);
   if (e != CUDA_SUCCESS) return e;
   note_context({*context, device, primary});
+  if (paired_memory().any()) paired_memory().reach_from(device);
   report_context_made();
   return e;
 }
@@ -31,6 +33,7 @@ CUresult created(Fn create, const CUcontext *context, CUdevice device, bool prim
 CUresult destroyed(CUresult e, CUcontext context) {
   if (e != CUDA_SUCCESS) return e;
   memory().release_context(context);
+  paired_memory().release_context(context);
   pools().context_destroyed(context);
   forget_context(context);
   report_context_destroyed(context);

@@ -7,6 +7,7 @@
 #include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 #include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/paired_memory.h"
 #include "libckpt-cuda/memory/pools.h"
 
 namespace ckpt::cuda {
@@ -29,7 +30,15 @@ CUresult free_on_host(CUdeviceptr p) {
 // The allocation that begins at `p`; null: `p` is not ours to free.
 std::optional<Allocation> allocation_at(CUdeviceptr p) {
   std::optional<Allocation> a = memory().find(p);
+  if (!a) a = paired_memory().find(p);
   return a && a->base == p ? a : std::nullopt;
+}
+
+void release_allocation(CUdeviceptr p) {
+  if (paired_memory().find(p))
+    report_freed(paired_memory().release(p));
+  else
+    release_with_manager(p);
 }
 
 CUresult freed_by_driver(CUresult e, CUdeviceptr p) {
@@ -73,7 +82,7 @@ CUresult free_in_order(CUdeviceptr p, CUstream stream, Real real) {
   if (!allocation_at(p)) return freed_by_driver(real(), p);
   // A block of cuMemAlloc cannot be freed in stream order.
   CUresult e = driver().cuStreamSynchronize(stream);
-  if (e == CUDA_SUCCESS) release_with_manager(p);
+  if (e == CUDA_SUCCESS) release_allocation(p);
   return e;
 }
 
@@ -87,7 +96,7 @@ CUresult entry_cuMemFree_v2(CUdeviceptr p) {
   std::optional<Allocation> a = allocation_at(p);
   if (!a) return freed_by_driver(REAL(cuMemFree_v2)(p), p);
   CUresult e = wait_for(a->context);
-  release_with_manager(p);
+  release_allocation(p);
   return e;
 }
 

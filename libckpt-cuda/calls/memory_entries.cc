@@ -10,6 +10,7 @@
 #include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 #include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/paired_memory.h"
 #include "libckpt-cuda/memory/pools.h"
 
 namespace ckpt::cuda {
@@ -58,37 +59,39 @@ bool attribute_of(const Pools::Allocation &a, CUpointer_attribute attribute, voi
   return attribute_of({a.base, a.bytes, a.base, a.id, nullptr, a.device, false}, attribute, out);
 }
 
+// The driver knows it as memory of a device alone.
+bool managed_attribute_of(const Allocation &a, CUdeviceptr p, CUpointer_attribute attribute,
+                          void *out) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: put(out, true); return true;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER: put(out, p); return true;
+    default: return attribute_of(a, attribute, out);
+  }
+}
+
 // True: `p` lies in memory of ours, and the driver would answer wrongly.
 bool answers(CUdeviceptr p, CUpointer_attribute attribute, void *out) {
   if (std::optional<Allocation> a = memory().find(p)) return attribute_of(*a, attribute, out);
+  if (std::optional<Allocation> a = paired_memory().find(p))
+    return managed_attribute_of(*a, p, attribute, out);
   if (auto a = pools().find(p)) return attribute_of(*a, attribute, out);
   if (attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED || !managed_memory().on_host(p)) return false;
   put(out, true);
   return true;
 }
 
-// Page-locked host memory has one address for the host and every device, as managed memory has.
-CUresult allocate_on_host(CUdeviceptr *out, size_t bytes, unsigned flags) {
-  if (out == nullptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
-    return CUDA_ERROR_INVALID_VALUE;
-  void *p = nullptr;
-  CUresult e =
-      driver().cuMemHostAlloc(&p, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-  if (e == CUDA_SUCCESS) note_host_memory(p, bytes);
-  *out = reinterpret_cast<CUdeviceptr>(p);
-  return e;
-}
-
 bool find_range(CUdeviceptr p, u64 &base, u64 &bytes) {
-  if (std::optional<Allocation> a = memory().find(p)) {
+  std::optional<Allocation> a = memory().find(p);
+  if (!a) a = paired_memory().find(p);
+  if (a) {
     base = a->base;
     bytes = a->bytes;
     return true;
   }
-  std::optional<Pools::Allocation> a = pools().find(p);
-  if (!a) return false;
-  base = a->base;
-  bytes = a->bytes;
+  std::optional<Pools::Allocation> of_pool = pools().find(p);
+  if (!of_pool) return false;
+  base = of_pool->base;
+  bytes = of_pool->bytes;
   return true;
 }
 
@@ -116,7 +119,8 @@ CUresult entry_cuMemGetInfo_v2(size_t *free, size_t *total) {
   CUresult e = REAL(cuMemGetInfo_v2)(free, total);
   ContextInfo context;
   if (e == CUDA_SUCCESS && current_context(context) == CUDA_SUCCESS)
-    *free += memory().spare_bytes(context.device) + pools().spare_bytes(context.device);
+    *free += memory().spare_bytes(context.device) + paired_blocks().spare_bytes(context.device) +
+             pools().spare_bytes(context.device);
   return e;
 }
 
@@ -140,15 +144,6 @@ CUresult entry_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attri
   HOLD_OR_RETURN(held);
   CUresult e = REAL(cuPointerGetAttributes)(n, attributes, out, p);
   for (unsigned i = 0; e == CUDA_SUCCESS && i < n; i++) answers(p, attributes[i], out[i]);
-  return e;
-}
-
-CUresult entry_cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags) {
-  PASS_OR_RETURN(pass);
-  bool on_host = ManagedMemory::wanted_on_host();
-  CUresult e =
-      on_host ? allocate_on_host(out, bytes, flags) : REAL(cuMemAllocManaged)(out, bytes, flags);
-  if (e == CUDA_SUCCESS) managed_memory().insert(*out, bytes, on_host);
   return e;
 }
 

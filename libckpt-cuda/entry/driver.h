@@ -23,6 +23,8 @@ namespace ckpt::cuda {
   X(cuDeviceGetUuid_v2, PFN_cuDeviceGetUuid_v11040)                            \
   X(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)                      \
   X(cuDeviceTotalMem_v2, PFN_cuDeviceTotalMem_v3020)                           \
+  X(cuDeviceCanAccessPeer, PFN_cuDeviceCanAccessPeer_v4000)                    \
+  X(cuThreadExchangeStreamCaptureMode, PFN_cuThreadExchangeStreamCaptureMode_v10010) \
   X(cuDevicePrimaryCtxGetState, PFN_cuDevicePrimaryCtxGetState_v7000)          \
   X(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000)                                \
   X(cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000)              \

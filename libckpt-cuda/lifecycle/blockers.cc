@@ -15,8 +15,8 @@ void append_managed_memory(std::vector<std::string> &reasons) {
   if (u64 bytes = managed_memory().driver_bytes())
     reasons.push_back(fmt::format(
         "the program has {} bytes of managed memory (cuMemAllocManaged), which the driver's "
-        "checkpoint does not keep: start it with ckpt-run --managed-on-host, or free that memory "
-        "first",
+        "checkpoint does not keep: start it with ckpt-run --managed-memory=kept, or free that "
+        "memory first",
         bytes));
   if (std::string name = code_facts().managed_variable; !name.empty())
     reasons.push_back(fmt::format(

@@ -8,6 +8,7 @@
 
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/entry/streams.h"
+#include "libckpt-cuda/memory/paired_memory.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -22,8 +23,10 @@ class HostCallScope {
   HostCallScope() {
     g_host_calls++;
     gate().exempt(true);
+    paired_memory().host_function_begins();
   }
   ~HostCallScope() {
+    paired_memory().host_function_ends();
     gate().exempt(false);
     if (--g_host_calls == 0 && g_close_gate_after) gate().close();
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parameters of nodes of graphs, with a counted function where the node is a host function.
+// Parameters of nodes of graphs, with a counted function where the node is a host function, and
+// device memory where a copy names managed memory of ours as the host's.
 #pragma once
 
+#include "libckpt-cuda/memory/paired_arguments.h"
 #include "libckpt-cuda/lifecycle/host_functions.h"
 
 namespace ckpt::cuda {
@@ -17,7 +19,13 @@ inline CUDA_HOST_NODE_PARAMS_v1 counted_node(const CUDA_HOST_NODE_PARAMS_v1 &giv
 class HostNodeParams {
  public:
   explicit HostNodeParams(CUgraphNodeParams *given) : given_(given) {
-    if (given == nullptr || given->type != CU_GRAPH_NODE_TYPE_HOST) return;
+    if (given == nullptr) return;
+    if (given->type == CU_GRAPH_NODE_TYPE_MEMCPY && paired_memory().any()) {
+      copy_ = *given;
+      as_device_memory(copy_.memcpy.copyParams);
+      given_ = &copy_;
+    }
+    if (given->type != CU_GRAPH_NODE_TYPE_HOST) return;
     copy_ = *given;
     HostFunction f = counted({given->host.fn, given->host.userData});
     copy_.host.fn = f.function;

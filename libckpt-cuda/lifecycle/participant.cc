@@ -27,6 +27,7 @@
 #include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/owned_memory.h"
+#include "libckpt-cuda/memory/paired_memory.h"
 #include "libckpt-cuda/memory/pools.h"
 #include "libckpt-cuda/memory/served.h"
 
@@ -94,6 +95,7 @@ class Cuda final : public agent::Participant {
     outside_.start();
     CKPT_CHECK(quiesce_devices(deadline));
     forget_copier();
+    paired_memory().settle();
     // What the program did between the preflight and the closing of the gate.
     std::vector<std::string> late;
     append_blockers(late);
@@ -214,7 +216,8 @@ class Cuda final : public agent::Participant {
   }
 
   static bool exclude(u64 address, bool excluded) {
-    return memory().exclude(address, excluded) || pools().exclude(address, excluded);
+    return memory().exclude(address, excluded) || paired_blocks().exclude(address, excluded) ||
+           pools().exclude(address, excluded);
   }
 
   Result<> hold_calls() {
@@ -297,6 +300,7 @@ class Cuda final : public agent::Participant {
   // Calls that came while the driver was checkpointed wait inside it, and return only when it runs
   // again. It has no memory then, and no later call reaches it.
   void lose() {
+    paired_memory().show_pages();
     lose_held_calls();
     lose_newer_entries();
     if (Result<> r = driver_restore({}); !r)

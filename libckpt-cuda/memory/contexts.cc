@@ -95,4 +95,17 @@ std::vector<CUdevice> devices_with_access(const ContextInfo &context) {
   return devices;
 }
 
+bool reaches(CUdevice device, CUdevice owner) {
+  int can = 0;
+  return driver().cuDeviceCanAccessPeer(&can, device, owner) == CUDA_SUCCESS && can != 0;
+}
+
+std::vector<CUdevice> devices_that_reach(CUdevice owner) {
+  std::vector<CUdevice> devices{owner};
+  for (const ContextInfo &c : live_contexts())
+    if (std::ranges::find(devices, c.device) == devices.end() && reaches(c.device, owner))
+      devices.push_back(c.device);
+  return devices;
+}
+
 }  // namespace ckpt::cuda

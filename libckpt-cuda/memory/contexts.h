@@ -32,4 +32,9 @@ void note_access(CUcontext accessor, CUcontext owner, bool allowed);
 // The devices with access to the memory of `context`, its own first (cuCtxEnablePeerAccess).
 std::vector<CUdevice> devices_with_access(const ContextInfo &context);
 
+// Whether `device` can access memory of `owner`.
+bool reaches(CUdevice device, CUdevice owner);
+// The devices with a context that can access memory of `owner`, and `owner` first.
+std::vector<CUdevice> devices_that_reach(CUdevice owner);
+
 }  // namespace ckpt::cuda

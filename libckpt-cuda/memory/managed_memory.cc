@@ -2,8 +2,17 @@
 #include "libckpt-cuda/memory/managed_memory.h"
 
 #include <cstdlib>
+#include <string_view>
 
 namespace ckpt::cuda {
+namespace {
+
+bool is_wanted(std::string_view way) {
+  const char *wanted = std::getenv("CKPT_CUDA_MANAGED_MEMORY");
+  return wanted != nullptr && wanted == way;
+}
+
+}  // namespace
 
 ManagedMemory &managed_memory() {
   static ManagedMemory *const kManaged = new ManagedMemory;
@@ -11,7 +20,12 @@ ManagedMemory &managed_memory() {
 }
 
 bool ManagedMemory::wanted_on_host() {
-  static const bool kWanted = std::getenv("CKPT_CUDA_MANAGED_ON_HOST") != nullptr;
+  static const bool kWanted = is_wanted("host");
+  return kWanted;
+}
+
+bool ManagedMemory::wanted_kept() {
+  static const bool kWanted = is_wanted("kept");
   return kWanted;
 }
 

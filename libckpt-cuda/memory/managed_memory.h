@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program's live memory of cuMemAllocManaged. The driver's checkpoint does not keep it, so it
-// blocks a checkpoint. Under ckpt-run --managed-on-host, page-locked host memory that all devices
-// can reach takes its place, and that is kept.
+// blocks a checkpoint. Under ckpt-run --managed-memory=host, page-locked host memory that all
+// devices can reach takes its place, and that is kept. Under =kept, paired_memory.h serves all.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,9 @@ namespace ckpt::cuda {
 // Thread-safe.
 class ManagedMemory {
  public:
-  // ckpt-run --managed-on-host was given.
+  // ckpt-run --managed-memory=host was given, or =kept.
   static bool wanted_on_host();
+  static bool wanted_kept();
   void insert(CUdeviceptr p, u64 bytes, bool on_host);
   // Does nothing where no managed memory begins at `p`.
   void erase(CUdeviceptr p);

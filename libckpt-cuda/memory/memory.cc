@@ -15,10 +15,22 @@ Memory &memory() {
 
 // ---- blocks
 
-AccessList Memory::access_to(const Owned &b) {
+AccessList Memory::access_to(const Owned &b) const {
   AccessList list;
-  for (CUdevice d : devices_with_access(b.context)) list.push_back(access_from(d, true));
+  bool every = reach_ == Reach::EveryDevice;
+  for (CUdevice d : every ? devices_that_reach(b.device) : devices_with_access(b.context))
+    list.push_back(access_from(d, true));
   return list;
+}
+
+CUresult Memory::reach_from(CUdevice device) {
+  std::lock_guard lock(mutex_);
+  for (auto &[base, b] : blocks_) {
+    if (b->device == device || !reaches(device, b->device)) continue;
+    CUmemAccessDesc access = access_from(device, true);
+    if (CUresult e = give_access(base, b->bytes, {&access, 1}); e != CUDA_SUCCESS) return e;
+  }
+  return CUDA_SUCCESS;
 }
 
 CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Owned *&out) {
@@ -196,6 +208,12 @@ void Memory::release_context(CUcontext context) {
   }
   roomy_.erase(context);
   spare_.erase(context);
+}
+
+u64 Memory::bytes_of_block(u64 base) const {
+  std::lock_guard lock(mutex_);
+  auto it = blocks_.find(base);
+  return it == blocks_.end() ? 0 : it->second->bytes;
 }
 
 std::optional<Allocation> Memory::find(u64 address) const {

@@ -73,6 +73,11 @@ struct Allocation {
 // Thread-safe.
 class Memory {
  public:
+  // Which devices may access a block: that of its context and those with peer access to it, or
+  // every device with a context that can.
+  enum class Reach : u8 { Peers, EveryDevice };
+  explicit Memory(Reach reach = Reach::Peers) : reach_(reach) {}
+
   // True: cut from a block that exists, `out` is the address. False: no block has room.
   bool allocate_from_blocks(const ContextInfo &context, u64 bytes, u64 &out);
   // Bytes of device memory that a new block for `bytes` takes.
@@ -85,6 +90,10 @@ class Memory {
   void release_context(CUcontext context);
   // The allocation that `address` lies in.
   std::optional<Allocation> find(u64 address) const;
+  // The size of the block that begins at `base`; 0: none does.
+  u64 bytes_of_block(u64 base) const;
+  // A first context of `device` was made: with EveryDevice, it gets access where it can have it.
+  CUresult reach_from(CUdevice device);
   // Gives `device` access to all blocks of the context `owner`, or takes it back.
   CUresult set_access(CUcontext owner, CUdevice device, bool allowed);
   // False: no allocation begins at `base`.
@@ -127,7 +136,7 @@ class Memory {
   CUresult allocate_in_new_block(const ContextInfo &context, u64 bytes, u64 &out);
   CUresult new_block(const ContextInfo &context, u64 bytes, bool small, Owned *&out);
   void record(Owned &block, u64 base, u64 bytes);
-  static AccessList access_to(const Owned &block);
+  AccessList access_to(const Owned &block) const;
   void drop(Owned &block);
   void free_piece(const Allocation &a);
   bool reuse_kept(const ContextInfo &context, u64 bytes, Owned *&out);
@@ -137,6 +146,7 @@ class Memory {
   bool has_other_spare(const Owned &block);
   void set_largest_free(Owned &block, u64 largest);
 
+  const Reach reach_;
   mutable std::mutex mutex_;
   std::map<u64, std::unique_ptr<Owned>> blocks_;
   std::map<u64, Allocation> allocations_;

@@ -3,20 +3,26 @@
 
 #include "common/base/rounded_up.h"
 #include "libckpt-cuda/memory/memory.h"
+#include "libckpt-cuda/memory/paired_memory.h"
 #include "libckpt-cuda/memory/pools.h"
 #include "libckpt-cuda/memory/program_memory.h"
 
 namespace ckpt::cuda {
 
-u64 served_bytes() { return memory().block_bytes() + pools().bytes() + program_memory().bytes(); }
+u64 served_bytes() {
+  return memory().block_bytes() + paired_blocks().block_bytes() + pools().bytes() +
+         program_memory().bytes();
+}
 
 u64 served_bytes(CUdevice device) {
-  return memory().block_bytes(device) + pools().bytes(device) + program_memory().bytes(device);
+  return memory().block_bytes(device) + paired_blocks().block_bytes(device) +
+         pools().bytes(device) + program_memory().bytes(device);
 }
 
 u64 bytes_to_save(u64 align) {
   u64 sum = 0;
   for (const Contents &c : memory().contents()) sum += rounded_up(c.bytes, align);
+  for (const Contents &c : paired_blocks().contents()) sum += rounded_up(c.bytes, align);
   for (const Contents &c : pools().contents()) sum += rounded_up(c.bytes, align);
   for (const ProgramMemory::Whole &w : program_memory().wholes()) sum += rounded_up(w.bytes, align);
   return sum;
@@ -24,6 +30,7 @@ u64 bytes_to_save(u64 align) {
 
 std::vector<KeyedPhysical> served_physical() {
   std::vector<KeyedPhysical> all = memory().physical();
+  for (const KeyedPhysical &p : paired_blocks().physical()) all.push_back(p);
   for (const KeyedPhysical &p : pools().physical()) all.push_back(p);
   for (const ProgramMemory::Whole &w : program_memory().wholes())
     all.push_back({w.handle, w.bytes, w.physical});
@@ -42,12 +49,14 @@ void keep_no_memory() {
 
 Result<> unmap_served_memory() {
   CKPT_CHECK(memory().unmap_all());
+  CKPT_CHECK(paired_memory().unmap_all());
   CKPT_CHECK(pools().unmap_all());
   return program_memory().unmap_all();
 }
 
 Result<> remap_served_memory() {
   Result<> all = memory().remap_all();
+  if (all) all = paired_memory().remap_all();
   if (all) all = pools().remap_all();
   if (all) all = program_memory().remap_all();
   drop_returned();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All device memory that this library serves, whatever the program asked for it by: cuMemAlloc
-// (memory.h), pools (pools.h), cuMemCreate (program_memory.h).
+// (memory.h), cuMemAllocManaged (paired_memory.h), pools (pools.h), cuMemCreate (program_memory.h).
 #pragma once
 
 #include <vector>

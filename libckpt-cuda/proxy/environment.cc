@@ -57,6 +57,8 @@ json environment(const RealDriver &driver, const std::string &devices) {
   out["in_front"]["LD_LIBRARY_PATH"] = folders;
   if (std::string audit = find_library("libckpt-cuda-audit.so"); !audit.empty())
     out["audit"] = audit;
+  if (std::string touch = find_library("libckpt-cuda-touch.so"); !touch.empty())
+    out["touch"] = touch;
   return out;
 }
 

@@ -50,6 +50,8 @@ WRONG = [
     ("ckpt-run --continue -- true", "--continue needs --job"),
     ("ckpt-restore --wait 1s image", "--wait needs --job"),
     ("ckpt-run --devic ocl:0 true", 'did you mean "--device"?'),
+    ("ckpt-run --managed-on-host --managed-memory kept true", "cannot be combined"),
+    ("ckpt-run --managed-memory somewhere true", "is not one of kept, host, driver"),
     ("ckpt-run --managed --unmanaged true", "--managed cannot be combined with --unmanaged"),
     ("ckpt-fatbin", "FILE is missing"),
     ("ckpt-fatbin --limit 0 file", "--limit"),

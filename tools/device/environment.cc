@@ -31,6 +31,7 @@ void add_answer(const json &answer, ProgramEnvironment &e) {
   for (auto &[name, value] : front.items())
     if (value.is_string()) e.put_in_front(name, value.get<std::string>());
   if (std::string auditor = json_string(answer, "audit"); !auditor.empty()) e.auditor = auditor;
+  if (std::string toucher = json_string(answer, "touch"); !toucher.empty()) e.toucher = toucher;
 }
 
 Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvironment &e) {

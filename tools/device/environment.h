@@ -20,6 +20,8 @@ struct ProgramEnvironment {
   bool software_cuda = false;  // the machine has no GPU, so CUDA runs on the software device
   std::string auditor;         // for programs that open CUDA's driver by its path; empty: none
 
+  std::string toucher;  // for programs with managed memory that is kept; empty: none
+
   // Puts `value` in front of a list of paths.
   void put_in_front(const std::string &name, const std::string &value);
   // Behind all others.

@@ -53,10 +53,14 @@ constexpr const char *kEveryVariable = "CKPT_EVERY";
 // are not to occupy their nodes until the time limit.
 constexpr const char *kWaitForOthers = "5m";
 
+// What --managed-memory is without the option.
+constexpr const char *kManagedByDriver = "driver";
+
 struct Options {
   std::string device;
   bool portable = false;
-  bool managed_on_host = false;
+  std::string managed_memory = kManagedByDriver;
+  bool managed_on_host = false;  // --managed-memory=host by another name
   bool device_owner = false;
   bool share_ipc = false;
   bool isolate = false;
@@ -116,7 +120,8 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
   Spawn spec{
       .argv = options.program, .environment = environment.set, .without = environment.without};
   if (options.device_owner) spec.environment.emplace_back("CKPT_CUDA_DEVICE_OWNER", "1");
-  if (options.managed_on_host) spec.environment.emplace_back("CKPT_CUDA_MANAGED_ON_HOST", "1");
+  if (options.managed_memory != kManagedByDriver)
+    spec.environment.emplace_back("CKPT_CUDA_MANAGED_MEMORY", options.managed_memory);
   spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
   spec.without.insert(spec.without.end(), {kImageVariable, kEveryVariable});
   spec.signal_mask = &keeper.signals().original_mask();
@@ -204,6 +209,8 @@ Result<int> run_program(const Options &options) {
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
       return fail_run(options, kCannotExecute, r.error());
   audit_if_wanted(options, environment);
+  if (options.managed_memory == "kept" && !environment.toucher.empty())
+    environment.put_in_front("LD_PRELOAD", environment.toucher);
   adopt_null_streams();
   std::unique_ptr<JobMember> member;
   if (!options.job.folder.empty()) {
@@ -243,6 +250,10 @@ Result<> check(const Options &o) {
   if (!o.batch.on_signal.empty() && o.image.empty() && o.job.folder.empty())
     return fail_with_hint("--on-signal requires --image or --job",
                           "name the folder for the images with --image");
+  if (o.managed_memory == "kept" && (o.guest.guest || !o.guest.slice.empty()))
+    return fail_with_hint("--managed-memory=kept cannot be combined with --guest or --slice",
+                          "leave one of them out, or put managed memory on the host with "
+                          "--managed-memory=host");
   if (!o.job.folder.empty() && (!o.image.empty() || o.periodic.folder != "."))
     return fail_with_hint("--job cannot be combined with --image or --image-dir",
                           "leave these out: the job's folder receives its images");
@@ -264,6 +275,7 @@ Result<int> run(Options &o) {
   Result<> sound = complete_job(o);
   if (sound) sound = check(o);
   if (!sound) return fail_run(o, kWrongUsage, sound.error());
+  if (o.managed_on_host) o.managed_memory = "host";
   if (o.guest.guest && !o.managed.priority) o.managed.priority = kGuestPriority;
   if (o.list_devices) return print_devices(o);
   if (!o.program.empty()) return run_program(o);
@@ -285,8 +297,13 @@ void add_options(CommandLine &line, Options &o) {
               "or UUID; remote:HOST/ocl:N and remote:HOST/cuda:N are on another node")
       .default_is("every device");
   line.flag("--portable", o.portable, "report to the program only what every device offers");
-  line.flag("--managed-on-host", o.managed_on_host,
-            "put CUDA's managed memory into host memory, which can be checkpointed");
+  Option managed_memory =
+      line.option("--managed-memory=WAY", o.managed_memory,
+                  "CUDA's managed memory is kept (by a checkpoint, and moved between host and "
+                  "device by ckpt), on the host, or the driver's, which cannot be checkpointed")
+          .one_of({"kept", "host", kManagedByDriver});
+  line.flag("--managed-on-host", o.managed_on_host, "the same as --managed-memory=host")
+      .excludes(managed_memory);
   line.flag("--device-owner", o.device_owner,
             "during a dump, let another process hold CUDA device memory and copy it meanwhile");
   line.flag("--share-ipc", o.share_ipc,

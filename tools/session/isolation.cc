@@ -10,10 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <sstream>
+#include <string_view>
+#include <vector>
 
 #include "common/base/file_text.h"
 #include "common/base/unique_fd.h"
+#include "common/base/words.h"
 #include "common/proc/capabilities.h"
 #include "common/proc/file.h"
 #include "common/proc/status.h"
@@ -52,10 +54,9 @@ Result<> start_loopback() {
 
 // The map has one line, "U U 1".
 bool maps_one_user(pid_t pid) {
-  std::istringstream map(proc::text(pid, "uid_map"));
-  u64 inside = 0, outside = 0, count = 0, more = 0;
-  return map >> inside >> outside >> count && inside == outside && inside != 0 && count == 1 &&
-         !(map >> more);
+  std::string map = proc::text(pid, "uid_map");
+  std::vector<std::string_view> words = words_of(std::string_view(map));
+  return words.size() == 3 && words[0] == words[1] && words[0] != "0" && words[2] == "1";
 }
 
 }  // namespace

@@ -43,9 +43,9 @@
 
 #include "common/base/log.h"
 #include "common/base/rounded_up.h"
+#include "common/proc/faults.h"
 #include "remote/cuda/changes.h"
 #include "remote/cuda/client/link/gate.h"
-#include "remote/cuda/client/memory/faults.h"
 
 namespace ckpt::remote::cuda {
 namespace {
@@ -284,7 +284,8 @@ void SharedMemory::run_host_function(const std::function<void()> &function) {
   if (host_functions_ == 0 && !streams_.empty()) lend(true);
 }
 
-bool SharedMemory::on_fault(u64 address) {
+bool SharedMemory::on_fault(u64 address, bool mapped) {
+  if (!mapped) return false;
   Inside inside;
   return shared_memory().resolve_fault(address);
 }

@@ -75,7 +75,7 @@ class SharedMemory {
   void set_access(u64 begin, u64 end) const;
   bool resolve_fault(u64 address);
   void waited_for_all_of(u64 context);
-  static bool on_fault(u64 address);
+  static bool on_fault(u64 address, bool mapped);
 
   void count(const Shared &s, int one);
 
