@@ -52,6 +52,9 @@ class ImageWriter {
     std::string parent;
     bool only_own_parent = false;       // as ImageReader's only_own
     const Key *key = nullptr;           // encrypts the image; copied. The same as the parent's key
+    // Called, by any thread, when stored bytes are in `file` (chunks.ckpt of the partial folder),
+    // to send them on before the image is complete.
+    std::function<void(const std::string &file, u64 offset, u32 bytes)> written;
     FileSystem *file_system = nullptr;  // null: the real one
   };
 

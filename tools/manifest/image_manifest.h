@@ -51,6 +51,7 @@ struct ImageManifest {
     u32 agent;
     std::string api;
     nlohmann::json requirements;
+    bool operator==(const Requirement &) const = default;
   };
   struct File {
     std::string path;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tools/sim/report.h"
+#include "tools/svg.h"
 
 namespace ckpt::tools {
 
@@ -12,37 +13,7 @@ using namespace schedule;
 
 namespace {
 
-constexpr double kWidth = 960, kLeft = 70, kTop = 40, kBottom = 40;
-// Distinguishable also without colour vision (Okabe and Ito, 2008).
-constexpr const char *kColours[] = {"#000000", "#e69f00", "#56b4e9", "#009e73",
-                                    "#0072b2", "#d55e00", "#cc79a7"};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (static_cast<unsigned char>(c) < 32)
-      out += '?';
-    else
-      out += c;
-  }
-  return out;
-}
-
-std::string svg(double height, const std::string &body) {
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" "
-      "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{}</svg>\n",
-      kWidth, height, body);
-}
-
-std::string text_at(double x, double y, std::string_view text, const char *anchor = "start") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
-                     escaped(text));
-}
+constexpr double kLeft = 70, kTop = 40, kBottom = 40;
 
 // Gives each piece the lowest nodes that are free, which a real scheduler might choose otherwise.
 class Rows {
@@ -81,11 +52,11 @@ std::string gantt_svg(const Workload &w, const std::vector<ResourceClass> &class
   unsigned nodes = 0;
   for (const ResourceClass &c : classes) nodes += c.nodes;
   const double row = std::max(0.5, std::min(12.0, 600.0 / nodes)), gap = 20;
-  const double scale = (kWidth - kLeft - 20) / static_cast<double>(end);
-  std::string body = text_at(kLeft, 20, title);
+  const double scale = (svg::kWidth - kLeft - 20) / static_cast<double>(end);
+  std::string body = svg::text(kLeft, 20, title);
   double top = kTop;
   for (ClassIndex c = 0; c < classes.size(); c++) {
-    body += text_at(kLeft - 8, top + row * classes[c].nodes / 2, classes[c].name, "end");
+    body += svg::text(kLeft - 8, top + row * classes[c].nodes / 2, classes[c].name, "end");
     body += fmt::format(
         "<rect x=\"{}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#eee\"/>\n", kLeft,
         top, static_cast<double>(end) * scale, row * classes[c].nodes);
@@ -102,15 +73,15 @@ std::string gantt_svg(const Workload &w, const std::vector<ResourceClass> &class
             "stroke=\"white\" stroke-width=\"0.3\"><title>job {}</title></rect>\n",
             kLeft + static_cast<double>(r.piece.begin) * scale, top + row * taken[i],
             static_cast<double>(r.piece.end - r.piece.begin) * scale,
-            row * static_cast<double>(next - i), kColours[1 + r.job % 6], r.job);
+            row * static_cast<double>(next - i), svg::kColours[1 + r.job % 6], r.job);
         i = next;
       }
     }
     top += row * classes[c].nodes + gap;
   }
-  body += text_at(kLeft, top + 5, "0");
-  body += text_at(kWidth - 20, top + 5, fmt::format("{:.0f} s", seconds_of(end)), "end");
-  return svg(top + kBottom, body);
+  body += svg::text(kLeft, top + 5, "0");
+  body += svg::text(svg::kWidth - 20, top + 5, fmt::format("{:.0f} s", seconds_of(end)), "end");
+  return svg::document(top + kBottom, body);
 }
 
 std::string sweep_svg(const std::vector<Run> &runs) {
@@ -125,17 +96,17 @@ std::string sweep_svg(const std::vector<Run> &runs) {
     top = std::max(top, r.to_mct * 1.05);
   }
   double span = std::max(most - least, 1e-9);
-  auto x = [&](double load) { return kLeft + (load - least) / span * (kWidth - kLeft - 120); };
+  auto x = [&](double load) { return kLeft + (load - least) / span * (svg::kWidth - kLeft - 120); };
   auto y = [&](double ratio) {
     return kHeight - kBottom - ratio / top * (kHeight - kTop - kBottom);
   };
-  std::string body = text_at(kLeft, 20, "mean turnaround, relative to MCT, over the load");
+  std::string body = svg::text(kLeft, 20, "mean turnaround, relative to MCT, over the load");
   const double step = top > 3 ? 1 : 0.2;
   for (int line = 0; line * step <= top; ++line) {
     const double ratio = line * step;
     body += fmt::format("<line x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n",
-                        kLeft, y(ratio), kWidth - 120, y(ratio));
-    body += text_at(kLeft - 8, y(ratio) + 4, fmt::format("{:.1f}", ratio), "end");
+                        kLeft, y(ratio), svg::kWidth - 120, y(ratio));
+    body += svg::text(kLeft - 8, y(ratio) + 4, fmt::format("{:.1f}", ratio), "end");
   }
   size_t colour = 0;
   for (const auto &[policy, points] : lines) {
@@ -143,15 +114,15 @@ std::string sweep_svg(const std::vector<Run> &runs) {
     for (const Run *r : points) {
       path += fmt::format("{:.1f},{:.1f} ", x(r->load), y(r->to_mct));
       if (policy == lines.begin()->first)
-        body += text_at(x(r->load), kHeight - kBottom + 16, fmt::format("{:g}", r->load), "middle");
+        body += svg::text(x(r->load), kHeight - kBottom + 16, fmt::format("{:g}", r->load), "middle");
     }
-    const char *c = kColours[colour++ % std::size(kColours)];
+    const char *c = svg::kColours[colour++ % std::size(svg::kColours)];
     body += fmt::format(
         "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n", path, c);
-    body += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>\n", kWidth - 112,
+    body += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>\n", svg::kWidth - 112,
                         kTop + 18.0 * static_cast<double>(colour), c, name_of(policy));
   }
-  return svg(kHeight, body);
+  return svg::document(kHeight, body);
 }
 
 }  // namespace ckpt::tools
