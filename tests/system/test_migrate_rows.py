@@ -5,12 +5,13 @@ The machines are namespaces (PID, mount, UTS and network) that a virtual cable j
 for the other, as sshd does.
 """
 import json
+import shlex
 import subprocess
 import sys
 
 import pytest
 
-from conftest import tree_of, wait_for
+from conftest import BUILD, ROOT, tree_of, wait_for
 from test_opencl import OPENCL, Programs, devices  # noqa: F401 (a fixture)
 
 SERVER = """
@@ -63,7 +64,8 @@ class Machine:
         assert self.process.stdout.readline() == b"ready\n"
 
     def inside(self, *words):
-        return ["nsenter", f"--target={self.init}", "--pid", "--mount", "--net", "--uts", f"--wd={self.ckpt.folder}", *map(str, words)]
+        return ["nsenter", f"--target={self.init}", "--pid", "--mount", "--net", "--uts", "sh", "-c", 'cd "$0" && exec "$@"',
+                str(self.ckpt.folder), *map(str, words)]
 
     def run(self, *words):
         return subprocess.run(self.inside(*words), env=self.env, capture_output=True, text=True, timeout=300)
@@ -98,8 +100,8 @@ def test_an_opencl_program_moves_again_and_again(pair, moves):
     rsh.chmod(0o755)
     device = ocl.device("pocl")
     first = machines[0]
-    job = subprocess.Popen(first.inside("sh", "-c", f"exec {tool('ckpt-run')} --device {device} -- {OPENCL}/ocl-owed >>output 2>&1"), env=first.env)
-    wait_for(lambda: steps(output) > 3, "steps")
+    job = subprocess.Popen(first.inside("sh", "-c", f"exec {tool('ckpt-run')} --device {shlex.quote(device)} -- {OPENCL}/ocl-owed >>output 2>&1"), env=first.env)
+    wait_for(lambda: steps(output) > 3, lambda: f"steps in {output.read_text() if output.exists() else None}")
     pid = first.run("pgrep", "-x", "ocl-owed").stdout.split()[0]
     for move in range(moves):
         here, there = machines[move % 2], machines[1 - move % 2]
@@ -112,3 +114,10 @@ def test_an_opencl_program_moves_again_and_again(pair, moves):
     assert job.wait() == 87
     ocl.go()
     wait_for(lambda: "OK" in output.read_text(), "the end of the program")
+
+
+@pytest.mark.full
+def test_the_example(ckpt):
+    r = subprocess.run([ROOT / "examples" / "migrate", BUILD, ckpt.folder / "picture.svg"], capture_output=True, text=True, timeout=200)
+    assert r.returncode == 0 and r.stdout.endswith("migrate: OK\n"), r.stdout + r.stderr
+    assert "round 0" in r.stderr and (ckpt.folder / "picture.svg").read_text().startswith("<svg")

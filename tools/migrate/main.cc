@@ -124,7 +124,7 @@ Result<int> run_take_back(const Options &o) {
   return become(std::move(argv));
 }
 
-// What the devices of this machine leave no sense to.
+// What makes no sense with devices of this machine.
 bool names_another_machine(const MoveOptions &m) {
   return !m.host.empty() || !m.device.empty() || !m.output.empty() || !m.key_file.empty() ||
          !m.svg.empty() || m.max_downtime || m.keep || m.json || m.ignore_processor;
@@ -132,16 +132,16 @@ bool names_another_machine(const MoveOptions &m) {
 
 Result<> check(const Options &o) {
   int given = !o.finish.empty() + !o.take_back.empty() + o.list + o.receive;
-  if (given > 1 || (given == 1 && (o.pid || !o.move.host.empty())))
-    return fail_with_hint(
-        "--finish, --take-back, --list and --receive cannot be combined with each other, nor with "
-        "a PID and a host",
-        "leave all but one of them out");
   if (!o.to_device.empty() && (given > 0 || !o.pid || names_another_machine(o.move)))
     return fail_with_hint(
         "--to-device needs a PID, and cannot be combined with a host, nor with options of a move "
         "to another machine",
         "name only the process and the devices");
+  if (given > 1 || (given == 1 && (o.pid || !o.move.host.empty())))
+    return fail_with_hint(
+        "--finish, --take-back, --list and --receive cannot be combined with each other, nor with "
+        "a PID and a host",
+        "leave all but one of them out");
   if (given == 0 && o.to_device.empty() && (!o.pid || o.move.host.empty()))
     return fail_with_hint("PID and HOST are needed",
                           "name a process of the program (ckpt-ps lists the programs), and the "
