@@ -5,10 +5,10 @@
 //
 //   writer MIB BUFFERS PERCENT zeros|smooth|random [anew]
 //
-// Writes PERCENT of the buffers each second, one after the other: each with one value, or anew, with
-// contents of the same kind, which compress as those before did. In between it runs a short kernel
-// again and again. Every 20 ms it prints the time of CLOCK_MONOTONIC in seconds and the number of
-// kernels so far.
+// Writes PERCENT of the buffers each second, one after the other: each with one value, or anew,
+// with contents of the same kind, which compress as those before did. In between it runs a short
+// kernel again and again. Every 20 ms it prints the time of CLOCK_MONOTONIC in seconds and the
+// number of kernels so far.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -2,8 +2,9 @@
 //
 // libFuzzer: a hostile machine at the other end of a migration. The first byte says what it sends:
 // a body, which is parsed as each message; an image, to the receiver, also with a piece that came
-// ahead; or the answers, to the sender. The index of an image is tried as it is and with a corrected header and checksum.
-// Whatever arrives, both sides return, and what is stored can be read.
+// ahead; or the answers, to the sender. The index of an image is tried as it is and with a
+// corrected header and checksum. Whatever arrives, both sides return, and what is stored can be
+// read.
 #include <fcntl.h>
 
 #include <cstdlib>

@@ -36,8 +36,8 @@ ContentsAhead::~ContentsAhead() {
   if (thread_.joinable()) thread_.join();
 }
 
-// The places of chunks in the file are the same as long as the same buffers have the same sizes, and
-// no chunk becomes one of zeros or ceases to be one.
+// The places of chunks in the file are the same as long as the same buffers have the same sizes,
+// and no chunk becomes one of zeros or ceases to be one.
 void ContentsAhead::take_over(ContentsAhead &earlier) {
   earlier.stopped_ = true;
   if (earlier.thread_.joinable()) earlier.thread_.join();

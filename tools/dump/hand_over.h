@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckpt-migrate has the last dump of a program wait, with the program stopped and its image
-// complete, until another machine can go on with it. Of each dump it learns what is written, so that
-// it can be sent before the image is complete. Each word is one byte on a socket:
+// complete, until another machine can go on with it. Of each dump it learns what is written, so
+// that it can be sent before the image is complete. Each word is one byte on a socket:
 //
 //   ckpt-dump      'F', then u32 length and path: the file with the chunks of a new image
 //                  'W', then u64 offset, u32 bytes: they are in this file

@@ -15,8 +15,8 @@ namespace ckpt::tools {
 
 class AheadOut {
  public:
-  // `bytes` of `file` at `offset`. What an earlier round has sent is not sent again, and what cannot
-  // be read is not an error: the receiver asks for what it lacks once the image is complete.
+  // `bytes` of `file` at `offset`. What an earlier round has sent is not sent again, and what
+  // cannot be read is not an error: the receiver asks for what it lacks once the image is complete.
   Result<> send(FrameLink &link, u32 round, const std::string &file, u64 offset, u32 bytes);
   // The receiver has the chunks of this image.
   void arrived(const storage::Index &index);

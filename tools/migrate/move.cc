@@ -192,9 +192,8 @@ Result<SentImage> Move::send() {
   CKPT_TRY(auto image,
            storage::ImageReader::open(record_->image(round_), {.key = key_ ? &*key_ : nullptr}));
   Progress progress(fmt::format("round {}", round_), options_.quiet || options_.json);
-  CKPT_TRY(SentImage sent, send_image(peer_->link(), round_, *image, [&](u64 done, u64 total) {
-             progress.update(done, total);
-           }));
+  CKPT_TRY(SentImage sent, send_image(peer_->link(), round_, *image,
+                                      [&](u64 done, u64 total) { progress.update(done, total); }));
   ahead_.arrived(image->index());
   return sent;
 }

@@ -93,10 +93,10 @@ class Move {
   double check_seconds_ = 0;
   bool stopping_ = false, given_ = false, back_ = false;
   Clock::time_point begun_ = Clock::now(), round_begun_ = begun_, paused_at_ = begun_;
-  double period_ = 0;  // between the last two rounds' beginnings
-  u64 sent_before_ = 0;              // bytes, when the round began
-  double sending_before_ = 0;        // seconds
-  double steps_ = 0;                 // of the downtime, that have a name
+  double period_ = 0;          // between the last two rounds' beginnings
+  u64 sent_before_ = 0;        // bytes, when the round began
+  double sending_before_ = 0;  // seconds
+  double steps_ = 0;           // of the downtime, that have a name
   MoveReport report_;
 };
 

@@ -16,7 +16,7 @@ constexpr double kLeft = 110, kRight = 20;
 constexpr double kSentTop = 60, kSentHeight = 180;  // a bar for each round
 constexpr double kRunTop = 270, kStopTop = 350, kRow = 26;
 constexpr double kHeight = 430;
-constexpr double kLineWidth = 64;  // of a round's label
+constexpr double kLabelWidth = 160;  // of a round
 constexpr const char *kRuns = svg::kColours[3], *kStands = svg::kColours[5];
 
 // In the order in which they follow.
@@ -35,10 +35,10 @@ class Picture {
       : r_(r), scale_((svg::kWidth - kLeft - kRight) / std::max(r.seconds, 1e-3)) {}
 
   std::string draw() {
-    body_ = svg::text(kLeft, 20,
-                      fmt::format("{} moves to {}: {} in {} rounds, stopped for {:.2f} s",
-                                  r_.program, r_.host, human_bytes(r_.sent_bytes),
-                                  r_.rounds.size(), r_.downtime));
+    body_ =
+        svg::text(kLeft, 20,
+                  fmt::format("{} moves to {}: {} in {} rounds, stopped for {:.2f} s", r_.program,
+                              r_.host, human_bytes(r_.sent_bytes), r_.rounds.size(), r_.downtime));
     rounds();
     runs();
     stop();
@@ -62,8 +62,10 @@ class Picture {
       std::string label = label_of(round);
       body_ += svg::box(begin, kSentTop + kSentHeight - height, width, height, colour, label);
       if (begin < free) continue;
-      body_ += svg::text(begin, kSentTop + kSentHeight - height - 4, label);
-      free = begin + kLineWidth * 2.5;
+      bool fits = begin + kLabelWidth < svg::kWidth;
+      body_ += svg::text(fits ? begin : begin + width, kSentTop + kSentHeight - height - 4, label,
+                         fits ? "start" : "end");
+      free = begin + kLabelWidth;
     }
   }
 
@@ -89,9 +91,9 @@ class Picture {
                         std::max(1.0, pause * scale_), kRow, kStands,
                         fmt::format("pause: {:.3f} s", pause));
     }
-    body_ += svg::text(x(0), kRunTop + kRow + 14, "0");
-    body_ += svg::text(x(r_.seconds), kRunTop + kRow + 14, fmt::format("{:.1f} s", r_.seconds),
-                       "end");
+    body_ += svg::text(x(0), kRunTop + kRow + 14, "0: here, with pauses; then there");
+    body_ +=
+        svg::text(x(r_.seconds), kRunTop + kRow + 14, fmt::format("{:.1f} s", r_.seconds), "end");
   }
 
   // The downtime alone, over the whole width.

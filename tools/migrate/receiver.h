@@ -52,12 +52,12 @@ class Receiver {
   std::optional<storage::Key> key_;
   std::optional<MoveRecord> record_;
   ChunkShelf shelf_;
-  std::optional<AheadIn> ahead_;    // of the image of round ahead_of_
+  std::optional<AheadIn> ahead_;  // of the image of round ahead_of_
   u32 ahead_of_ = 0;
   std::optional<ToolRun> restore_;  // prepares itself, and then keeps the copy stopped
   bool loading_ = false;
-  bool ready_ = false;             // the other side may have been told so
-  bool told_to_go_ = false;        // the restore decides by itself
+  bool ready_ = false;       // the other side may have been told so
+  bool told_to_go_ = false;  // the restore decides by itself
   bool over_ = false;
 };
 

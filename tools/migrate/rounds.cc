@@ -34,15 +34,22 @@ u64 Rounds::last_difference() const { return done_.size() < 2 ? 0 : done_.back()
 
 // Bytes that the program changes in a second, as they are stored.
 double Rounds::rate() const {
-  return static_cast<double>(last_difference()) /
-         std::max(kShortest, done_.back().period_seconds);
+  return static_cast<double>(last_difference()) / std::max(kShortest, done_.back().period_seconds);
 }
 
-// A program that writes to the same place again and again changes no more than in the last round.
 double Rounds::expected_difference() const {
   const RoundCost &last = done_.back();
   return std::min(static_cast<double>(last_difference()),
                   rate() * (last.dump_seconds + last.rest_seconds));
+}
+
+// The last difference is less smaller than the one before than half of what its time is shorter.
+bool Rounds::writes_to_same_memory() const {
+  if (done_.size() < 3) return false;
+  const RoundCost &last = done_.back(), &before = done_[done_.size() - 2];
+  double shorter = last.period_seconds / std::max(kShortest, before.period_seconds);
+  return static_cast<double>(last.sent_bytes) >
+         static_cast<double>(before.sent_bytes) * (1 + shorter) / 2;
 }
 
 double Rounds::predicted_downtime() const {
@@ -58,6 +65,7 @@ bool Rounds::another() const {
   if (done_.size() >= most_) return false;
   if (done_.size() < 2) return true;
   if (max_downtime_ && predicted_downtime() <= *max_downtime_) return false;
+  if (writes_to_same_memory()) return false;
   return expected_difference() < kWorthwhile * static_cast<double>(last_difference());
 }
 

@@ -20,10 +20,7 @@ class SourceDumps {
   using Written = std::function<Result<>(const std::string &file, u64 offset, u32 bytes)>;
 
   SourceDumps(const MoveOptions &o, pid_t pid, ToolRun::Meanwhile meanwhile, Written written)
-      : options_(o),
-        pid_(pid),
-        meanwhile_(std::move(meanwhile)),
-        written_(std::move(written)) {}
+      : options_(o), pid_(pid), meanwhile_(std::move(meanwhile)), written_(std::move(written)) {}
 
   // What ckpt-dump --check says, with the description of the program. Fails if a dump would be
   // refused. Nothing was touched.

@@ -114,13 +114,15 @@ std::string sweep_svg(const std::vector<Run> &runs) {
     for (const Run *r : points) {
       path += fmt::format("{:.1f},{:.1f} ", x(r->load), y(r->to_mct));
       if (policy == lines.begin()->first)
-        body += svg::text(x(r->load), kHeight - kBottom + 16, fmt::format("{:g}", r->load), "middle");
+        body +=
+            svg::text(x(r->load), kHeight - kBottom + 16, fmt::format("{:g}", r->load), "middle");
     }
     const char *c = svg::kColours[colour++ % std::size(svg::kColours)];
     body += fmt::format(
         "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n", path, c);
-    body += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>\n", svg::kWidth - 112,
-                        kTop + 18.0 * static_cast<double>(colour), c, name_of(policy));
+    body +=
+        fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>\n", svg::kWidth - 112,
+                    kTop + 18.0 * static_cast<double>(colour), c, name_of(policy));
   }
   return svg::document(kHeight, body);
 }

@@ -84,8 +84,7 @@ Result<Stored> transfer(Links &links, u32 round, const std::string &from, const 
   auto receive = [&]() -> Result<Stored> {
     CKPT_TRY(Bytes body, links.to->receive(Kind::Image));
     std::optional<ImageOffer> offer = parse_image(body);
-    CKPT_TRY(Stored stored,
-             receive_image(*links.to, *offer, to, shelf, key, std::move(ahead)));
+    CKPT_TRY(Stored stored, receive_image(*links.to, *offer, to, shelf, key, std::move(ahead)));
     CKPT_CHECK(links.to->send(Kind::Stored, encode(stored)));
     return stored;
   };
@@ -208,8 +207,8 @@ TEST_CASE("migration: what came ahead is not sent again, unless it was damaged")
     early.join();
     CHECK(in->bytes() == 2 * kMiB);
     u64 before = links.from->sent_bytes();
-    REQUIRE(transfer(links, 0, here.file("0.img"), there.file("0.img"), shelf, nullptr,
-                     std::move(in)));
+    REQUIRE(
+        transfer(links, 0, here.file("0.img"), there.file("0.img"), shelf, nullptr, std::move(in)));
     CHECK((links.from->sent_bytes() - before) / kMiB == (damage ? 2 : 1));
     CHECK(is_sound(there.file("0.img")));
   }
@@ -241,8 +240,8 @@ TEST_CASE("migration: a dump that begins again replaces what came ahead") {
   (void)take_ahead(links, there.file("0.img"), false);
   std::optional<AheadIn> in = take_ahead(links, there.file("0.img"), false);
   early.join();
-  REQUIRE(transfer(links, 0, here.file("0.img"), there.file("0.img"), shelf, nullptr,
-                   std::move(in)));
+  REQUIRE(
+      transfer(links, 0, here.file("0.img"), there.file("0.img"), shelf, nullptr, std::move(in)));
   CHECK(is_sound(there.file("0.img")));
 }
 
@@ -343,6 +342,15 @@ TEST_CASE("migration: rounds end when they no longer shorten the stop") {
   rounds.add(same);
   CHECK(!rounds.another());
   CHECK(!rounds.too_long());
+  Rounds saturated(8, std::nullopt);
+  RoundCost shorter = second;  // as many bytes, in half the time
+  shorter.period_seconds = 5;
+  for (const RoundCost &r : {first, second, shorter}) saturated.add(r);
+  CHECK(!saturated.another());
+  shorter.sent_bytes /= 2;
+  Rounds converges(8, std::nullopt);
+  for (const RoundCost &r : {first, second, shorter}) converges.add(r);
+  CHECK(converges.another());
   Rounds bounded(8, 0.5);
   for (const RoundCost &r : {first, second, same}) bounded.add(r);
   CHECK(!bounded.another());
