@@ -24,9 +24,9 @@ constexpr int kPollMs = 100;
 // ---- a folder
 
 Result<std::unique_ptr<FolderDestination>> FolderDestination::create(const std::string &final_path,
-                                                                     bool overwrite,
-                                                                     FileSystem &fs) {
-  std::unique_ptr<FolderDestination> out(new FolderDestination(fs));
+                                                                     bool overwrite, FileSystem &fs,
+                                                                     WrittenFn written) {
+  std::unique_ptr<FolderDestination> out(new FolderDestination(fs, std::move(written)));
   CKPT_TRY(out->folder_, PartialFolder::create(final_path, overwrite, fs));
   CKPT_TRY(out->chunks_, out->folder_->create_file(kChunksFile));
   out->path_ = out->folder_->path() + "/" + kChunksFile;
@@ -36,6 +36,7 @@ Result<std::unique_ptr<FolderDestination>> FolderDestination::create(const std::
 Result<> FolderDestination::write(u64 offset, ByteView data) {
   CKPT_CHECK(write_at(fs_, chunks_.get(), data, offset, path_));
   start_writeback(offset + data.size());
+  if (written_) written_(path_, offset, static_cast<u32>(data.size()));
   return {};
 }
 

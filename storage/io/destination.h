@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,19 +30,25 @@ class Destination {
   virtual void abandon() {}
 };
 
+// Called, by any thread, when bytes are in `file`, which then only gets more of them. The image is
+// not complete, and perhaps never will be.
+using WrittenFn = std::function<void(const std::string &file, u64 offset, u32 bytes)>;
+
 class FolderDestination : public Destination {
  public:
   static Result<std::unique_ptr<FolderDestination>> create(const std::string &final_path,
-                                                           bool overwrite, FileSystem &fs);
+                                                           bool overwrite, FileSystem &fs,
+                                                           WrittenFn written = {});
   Result<> write(u64 offset, ByteView data) override;
   bool ordered() const override { return false; }
   Result<> finish(ByteView index) override;
 
  private:
-  explicit FolderDestination(FileSystem &fs) : fs_(fs) {}
+  FolderDestination(FileSystem &fs, WrittenFn written) : fs_(fs), written_(std::move(written)) {}
   void start_writeback(u64 end);
 
   FileSystem &fs_;
+  const WrittenFn written_;
   std::unique_ptr<PartialFolder> folder_;
   UniqueFd chunks_;
   std::string path_;  // of chunks_

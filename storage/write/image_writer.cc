@@ -31,7 +31,8 @@ Result<std::unique_ptr<ImageWriter::Impl>> ImageWriter::Impl::create(const std::
   if (!options.parent.empty()) CKPT_CHECK(impl->open_parent(path, options));
   if (options.overwrite)
     CKPT_CHECK(check_not_a_parent(path, {.key = options.key, .file_system = options.file_system}));
-  CKPT_TRY(impl->destination_, FolderDestination::create(path, options.overwrite, fs));
+  CKPT_TRY(impl->destination_,
+           FolderDestination::create(path, options.overwrite, fs, options.written));
   CKPT_CHECK(impl->start(options));
   return impl;
 }

@@ -50,8 +50,11 @@ class ImageWriter {
     // The folder of an image beside the new one. Chunks that it or its own parents have are
     // referred to and not written again. "": no parent.
     std::string parent;
-    bool only_own_parent = false;       // as ImageReader's only_own
-    const Key *key = nullptr;           // encrypts the image; copied. The same as the parent's key
+    bool only_own_parent = false;  // as ImageReader's only_own
+    const Key *key = nullptr;      // encrypts the image; copied. The same as the parent's key
+    // Called, by any thread, when stored bytes are in `file` (chunks.ckpt of the partial folder),
+    // to send them on before the image is complete.
+    std::function<void(const std::string &file, u64 offset, u32 bytes)> written;
     FileSystem *file_system = nullptr;  // null: the real one
   };
 

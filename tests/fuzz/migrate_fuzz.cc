@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libFuzzer: a hostile machine at the other end of a migration. The first byte says what it sends:
-// a body, which is parsed as each message; an image, to the receiver; or the answers, to the
-// sender. The index of an image is tried as it is and with a corrected header and checksum.
-// Whatever arrives, both sides return, and what is stored can be read.
+// a body, which is parsed as each message; an image, to the receiver, also with a piece that came
+// ahead; or the answers, to the sender. The index of an image is tried as it is and with a
+// corrected header and checksum. Whatever arrives, both sides return, and what is stored can be
+// read.
 #include <fcntl.h>
 
 #include <cstdlib>
@@ -38,6 +39,8 @@ void parse(ByteView body) {
   if (auto m = parse_welcome(body); m && !parse_welcome(encode(*m))) std::abort();
   if (auto m = parse_prepare(body); m && !parse_prepare(encode(*m))) std::abort();
   if (auto m = parse_image(body); m && !parse_image(encode(*m))) std::abort();
+  (void)parse_begin_ahead(body);
+  (void)parse_piece(body);
   if (auto m = parse_stored(body); m && !parse_stored(encode(*m))) std::abort();
   if (auto m = parse_running(body); m && !parse_running(encode(*m))) std::abort();
   if (auto m = parse_state(body); m && !parse_state(encode(*m))) std::abort();
@@ -45,9 +48,21 @@ void parse(ByteView body) {
   (void)parse_failure(body);
 }
 
+// What begins with {u8 size, that many bytes}, as far as it is a piece of the image at `path`.
+std::optional<AheadIn> piece_of(Reader &in, const std::string &path) {
+  Result<AheadIn> ahead = AheadIn::begin(path);
+  if (!ahead) std::abort();
+  std::optional<Piece> piece = parse_piece(in.raw(std::min<size_t>(in.get<u8>(), in.left())));
+  if (piece) (void)ahead->take(*piece);
+  return std::move(*ahead);
+}
+
 // {u16 size of the index, the index, frames}
-void receive(ByteView input, bool corrected) {
+void receive(ByteView input, bool corrected, bool with_piece) {
   Reader in(input);
+  std::string path = scratch_folder() + "/received";
+  std::optional<AheadIn> ahead;
+  if (with_piece) ahead = piece_of(in, path);
   ByteView index = in.raw(std::min<size_t>(in.get<u16>(), in.left()));
   Bytes sealed(index.begin(), index.end());
   if (corrected) seal_index(sealed);
@@ -55,10 +70,9 @@ void receive(ByteView input, bool corrected) {
   if (!sealed.empty()) put_frame(frames, Kind::Index, sealed);
   ByteView rest = in.raw(in.left());
   frames.raw(rest.data(), rest.size());
-  std::string path = scratch_folder() + "/received";
   std::optional<FrameLink> link = link_with(frames.bytes());
   ChunkShelf shelf;
-  if (receive_image(*link, {0, sealed.size()}, path, shelf, nullptr))
+  if (receive_image(*link, {0, sealed.size()}, path, shelf, nullptr, std::move(ahead)))
     (void)storage::ImageReader::open(path);
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
@@ -91,11 +105,12 @@ extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(con
   log::set_level(log::Level::Off);
   if (size == 0) return 0;
   ByteView rest = view(data + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (data[0] % 5) {
     case 0: parse(rest); break;
-    case 1: receive(rest, false); break;
-    case 2: receive(rest, true); break;
+    case 1: receive(rest, false, false); break;
+    case 2: receive(rest, true, false); break;
     case 3: send(rest); break;
+    case 4: receive(rest, true, true); break;
   }
   return 0;
 }

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -148,9 +149,10 @@ def runs_here(m, job):
 def test_a_program_goes_on_on_the_other_machine(machines):
     m = machines
     job = m.counter()
-    r = m.migrate(job.pid, "there", "--json")
+    r = m.migrate(job.pid, "there", "--json", "--svg", "picture.svg")
     assert r.returncode == 0, r.stderr
     report = json.loads(r.stdout)
+    drawn(m.folder / "picture.svg", report)
     assert report["downtime_seconds"] > 0 and report["predicted_downtime_seconds"] > 0
     assert len(report["rounds"]) >= 3 and report["rounds"][-1]["stopped"]
     assert report["rounds"][1]["sent_bytes"] < report["rounds"][0]["sent_bytes"] / 2
@@ -160,6 +162,30 @@ def test_a_program_goes_on_on_the_other_machine(machines):
     wait_for(lambda: not m.left_there(), "the end of the program there")
     in_order(m.steps())
     assert not m.records("here") and not m.records("there")
+
+
+def drawn(picture, report):
+    """The parts of the stop are all of it, and the picture has them and each round."""
+    steps = report["stop_seconds"]
+    assert list(sorted(steps)) == ["dump", "end", "load", "send", "start"] and all(s >= 0 for s in steps.values())
+    assert abs(sum(steps.values()) - report["downtime_seconds"]) < 1e-6
+    assert 0 < report["stopped_at_seconds"] < report["seconds"] - report["downtime_seconds"]
+    titles = [t.text for t in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}title")]
+    assert all(any(t.startswith(f"{r['round']}: ") for t in titles) for r in report["rounds"])
+    assert f"devices there {steps['start']:.3f} s" in titles and titles.count("here") == 1
+
+
+def test_a_program_whose_file_grows_meanwhile(machines):
+    m = machines
+    script = COUNTER.replace("    ballast[", "    log.write(f'{i}\\n')\n    ballast[").replace("import os,", "log = open('log', 'w', 1)\nimport os,")
+    job = m.ckpt.start("ckpt-run", ["--", sys.executable, "-c", script])
+    wait_for(lambda: len(m.steps()) > 3, "steps")
+    r = m.migrate(job.pid, "there")
+    assert r.returncode == 0, r.stderr
+    runs_there(m)
+    ends(m, None)
+    lines = (m.folder / "log").read_text().split()
+    assert lines == [str(i) for i in range(len(m.steps()))]
 
 
 @pytest.fixture
@@ -201,6 +227,21 @@ def test_an_opencl_program_goes_on_with_another_driver(ocl, machines):
     assert output.read_text().splitlines()[-1] == "OK"
 
 
+def test_an_opencl_program_gets_other_devices_where_it_is(ocl):
+    job = ocl.start("owed")
+    job.wait_text("step 3")
+    move = [ocl.ckpt.tool("ckpt-migrate"), "--to-device", ocl.device("rusticl"), str(job.pid)]
+    for more in (["there"], ["--max-downtime", "1"], ["--list"]):
+        r = subprocess.run(move + more, env=ocl.ckpt.env, capture_output=True, text=True)
+        assert r.returncode == 125 and "--to-device" in r.stderr, r.stderr
+    r = subprocess.run(move, env=ocl.ckpt.env, capture_output=True, text=True)
+    assert r.returncode == 0 and "moved" in r.stdout, r.stderr
+    proxies = " ".join(commands_of(tree_of(job.pid)))
+    assert "rusticl" in proxies or "ckpt-ocl-proxy" in proxies
+    ocl.go()
+    finished(job)
+
+
 @pytest.mark.full
 def test_an_opencl_program_whose_devices_do_not_come_back_there(ocl, machines):
     """It has gone on there, and has ended there without its devices: it is taken back."""
@@ -237,7 +278,7 @@ def taken_back(m):
 
 
 # Steps and messages of ckpt-migrate here, before and after the program is given away.
-BEFORE = ["check-here", "check-there", "sent-migrate-1", "got-migrate-2", "sent-migrate-5", "got-migrate-6", "round-0", "sent-migrate-7",
+BEFORE = ["check-here", "check-there", "sent-migrate-1", "got-migrate-2", "sent-migrate-5", "got-migrate-6", "round-0", "sent-migrate-23", "sent-migrate-24", "sent-migrate-7",
           "got-migrate-9", "sent-migrate-11", "got-migrate-12", "sent-migrate-13", "got-migrate-14", "round-1", "stop", "stopped", "sent-migrate-15",
           "got-migrate-16", "ready", "given"]
 AFTER = ["ended", "send-migrate-17"]
@@ -302,8 +343,8 @@ def test_killed_here_after_the_other_machine_was_told(machines, point):
 
 
 # Of the other machine: of ckpt-migrate --receive and of its ckpt-restore.
-THERE_BEFORE = ["got-migrate-1", "sent-migrate-2", "got-migrate-5", "sent-migrate-6", "got-migrate-7", "sent-migrate-9", "got-migrate-11", "sent-migrate-12",
-                "got-migrate-13", "sent-migrate-14", "got-migrate-15", "loaded", "sent-migrate-16"]
+THERE_BEFORE = ["got-migrate-1", "sent-migrate-2", "got-migrate-5", "sent-migrate-6", "got-migrate-23", "got-migrate-24", "got-migrate-7", "sent-migrate-9", "got-migrate-11", "sent-migrate-12",
+                "got-migrate-13", "standing-by", "sent-migrate-14", "got-migrate-15", "loaded", "sent-migrate-16"]
 THERE_AFTER = ["got-migrate-17", "told-to-go", "taken", "noted"]
 THERE_TAKEN = ["devices", "devices-back", "send-migrate-18", "sent-migrate-18"]
 
@@ -376,6 +417,21 @@ def test_the_last_dump_is_killed_after_it_has_ended_the_program(machines):
     ends(m, taken_back(m))
 
 
+def test_the_restore_that_stands_by_is_killed(machines):
+    m = machines
+    job = m.counter()
+    move = held(m, job, "round-1")
+    waiting = [p for p in tree_of(m.rsh_pid()) if "--stand-by" in " ".join(commands_of([p]))]
+    assert len(waiting) == 2, "a process in the background, and one that waits for it"
+    for pid in waiting:
+        os.kill(pid, signal.SIGKILL)
+    os.kill(move.pid, signal.SIGCONT)
+    assert move.wait() == 1 and "ckpt-restore" in move.error_text, move.error_text
+    runs_here(m, job)
+    ends(m, job)
+    assert not m.records("here") and not m.records("there")
+
+
 def test_a_program_that_ends_here_during_the_migration(machines):
     m = machines
     job = m.counter()
@@ -409,7 +465,7 @@ def stop_link(m, how):
     wait_for(lambda: set(states_of_threads(m.rsh_pid())) <= {"T", "Z"}, "the end of the link's threads")
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["ends", "hangs"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.full)], ids=["ends", "hangs"])
 @pytest.mark.parametrize("point", ["stopped", "ended"])
 def test_the_connection_is_lost(machines, point, how):
     m = machines

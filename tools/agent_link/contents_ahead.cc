@@ -36,12 +36,32 @@ ContentsAhead::~ContentsAhead() {
   if (thread_.joinable()) thread_.join();
 }
 
+// The places of chunks in the file are the same as long as the same buffers have the same sizes,
+// and no chunk becomes one of zeros or ceases to be one.
+void ContentsAhead::take_over(ContentsAhead &earlier) {
+  earlier.stopped_ = true;
+  if (earlier.thread_.joinable()) earlier.thread_.join();
+  const storage::Index &index = earlier.image_.index();
+  if (!earlier.file_ || earlier.plan_.file_bytes() != plan_.file_bytes() ||
+      index.seed != image_.index().seed)
+    return;
+  for (size_t unit = 0; unit < earlier.plan_.units.size(); unit++) {
+    if (!earlier.in_file_[unit]) continue;
+    for (const ContentsPlan::Part &p : earlier.plan_.units[unit].parts)
+      filled_[p.at] = {p.bytes, index.chunks[p.chunk].address};
+  }
+  file_ = std::move(earlier.file_);
+  memory_ = std::move(earlier.memory_);
+  pieces_ = std::move(earlier.pieces_);
+  for (auto &piece : pieces_) piece->tried = piece->allocated;  // there may be more memory now
+}
+
 void ContentsAhead::start(unsigned threads, u64 keep_free) {
   keep_free_ = keep_free;
   in_file_.assign(plan_.units.size(), false);
   started_ = last_ = Clock::now();
   if (threads == 0 || plan_.units.empty()) return;
-  Result<> begun = make_file();
+  Result<> begun = file_ ? Result<>() : make_file();
   Result<std::thread> thread = std::thread();
   if (begun) thread = start_thread([this, threads] { fill(threads); });
   if (!thread) begun = Failure(thread.error());
@@ -73,8 +93,16 @@ void ContentsAhead::fill(unsigned threads) {
 bool ContentsAhead::fill_unit(size_t unit) {
   if (!has_pages(unit)) return false;
   return std::ranges::all_of(plan_.units[unit].parts, [this](const ContentsPlan::Part &p) {
-    return !stopped_ && image_.read_chunk(p.chunk, {memory_.data() + p.at, p.bytes}).has_value();
+    return !stopped_ && fill_part(p);
   });
+}
+
+bool ContentsAhead::fill_part(const ContentsPlan::Part &p) {
+  auto there = filled_.find(p.at);
+  if (there != filled_.end() && there->second.bytes == p.bytes &&
+      there->second.address == image_.index().chunks[p.chunk].address)
+    return true;
+  return image_.read_chunk(p.chunk, {memory_.data() + p.at, p.bytes}).has_value();
 }
 
 bool ContentsAhead::has_pages(size_t unit) {

@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -40,6 +41,9 @@ class ContentsAhead {
   ~ContentsAhead();
   ContentsAhead(const ContentsAhead &) = delete;
 
+  // Before start(): gets the memory of `earlier`, which is of another image of the same chain, and
+  // fills anew only what has changed since. `earlier` is of no further use.
+  void take_over(ContentsAhead &earlier);
   // Begins to fill the file, on `threads` threads (0: there is no file) and while the machine has
   // more than `keep_free` bytes of free memory. To be called once.
   void start(unsigned threads, u64 keep_free);
@@ -66,7 +70,14 @@ class ContentsAhead {
     bool tried = false, allocated = false;
   };
 
+  // Chunks in the file of an earlier image, by place.
+  struct Filled {
+    u64 bytes = 0;
+    storage::ChunkAddress address;
+  };
+
   Result<> make_file();
+  bool fill_part(const ContentsPlan::Part &part);
   void fill(unsigned threads);
   bool fill_unit(size_t unit);
   bool has_pages(size_t unit);
@@ -79,6 +90,7 @@ class ContentsAhead {
   Mapping memory_;
   u64 keep_free_ = 0;
   std::vector<std::unique_ptr<Piece>> pieces_;
+  std::unordered_map<u64, Filled> filled_;
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> small_pages_ = false;

@@ -53,6 +53,7 @@ struct DumpOptions {
   int timeout_seconds = 60;
   DumpBarriers *barriers = nullptr;  // of a job, which is checkpointed as one
   HandOver *hand_over = nullptr;     // to another machine, before the program is ended
+  HandOver *follower = nullptr;      // ckpt-migrate, which sends what is written at once
   bool passing = false;              // the image will be removed soon: the keeper need not know it
   std::string criu_log;              // of a CRIU that fails; "": beside the image
   bool refuse_as_root = false;       // what only ckpt-restore --as-root could restore

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "common/base/bytes.h"
 #include "common/base/io.h"
 #include "common/base/test_points.h"
 
@@ -15,8 +14,8 @@ namespace {
 constexpr int kTickMs = 100;
 
 // Without SIGPIPE: ckpt-migrate may have ended.
-Result<> say(int socket, ByteView words) {
-  ssize_t sent = ::send(socket, words.data(), words.size(), MSG_NOSIGNAL);
+Result<> say(int socket, ByteView words, int flags = 0) {
+  ssize_t sent = ::send(socket, words.data(), words.size(), MSG_NOSIGNAL | flags);
   return sent == static_cast<ssize_t>(words.size()) ? Result<>() : fail("ckpt-migrate has ended");
 }
 
@@ -38,6 +37,16 @@ Result<> HandOver::wait(double paused_seconds) {
     test_point("told-to-end");
     return end ? Result<>() : fail("no other machine goes on with the program");
   }
+}
+
+// A UNIX socket takes short words whole or not at all (unix_stream_sendmsg() in Linux).
+void HandOver::written(const std::string &file, u64 offset, u32 bytes) {
+  std::lock_guard lock(mutex_);
+  if (file != file_) {
+    if (!say(connection_.get(), Writer().put('F').str(file).bytes(), MSG_DONTWAIT)) return;
+    file_ = file;
+  }
+  (void)say(connection_.get(), Writer().put('W').put(offset).put(bytes).bytes(), MSG_DONTWAIT);
 }
 
 void HandOver::killed() {

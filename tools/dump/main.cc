@@ -93,7 +93,8 @@ void note(const Result<DumpReport> &r, const Options &o) {
 int run_dump(Options &o) {
   Cancel cancel;
   std::optional<HandOver> hand_over;
-  if (o.hand_over) o.dump.hand_over = &hand_over.emplace(*o.hand_over, cancel);
+  if (o.hand_over) o.dump.follower = &hand_over.emplace(*o.hand_over, cancel);
+  if (!o.dump.leave_running) o.dump.hand_over = o.dump.follower;
   Dump dump(o.dump, cancel);
   Result<DumpReport> report = with_progress(dump, o.json || o.quiet);
   note(report, o);

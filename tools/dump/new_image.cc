@@ -23,6 +23,10 @@ storage::ImageWriter::Options writer_options(const DumpOptions &options) {
   storage::ImageWriter::Options o{
       .overwrite = options.overwrite, .parent = options.parent, .only_own_parent = true};
   if (options.key) o.key = &*options.key;
+  if (options.follower)
+    o.written = [to = options.follower](const std::string &file, u64 offset, u32 bytes) {
+      to->written(file, offset, bytes);
+    };
   o.copy_puts = options.leave_running;
   if (options.leave_running) o.memory_bytes = background_bytes();
   if (options.memory_mib) o.memory_bytes = *options.memory_mib << 20;

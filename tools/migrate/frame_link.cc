@@ -92,9 +92,11 @@ Result<> FrameLink::send(Kind kind, ByteView head, ByteView rest) {
   test_point_before_sending(type, "migrate-");
   Writer w;
   w.put(static_cast<u32>(size)).put(type).put(u16{0}).raw(head.data(), head.size());
+  auto begun = Clock::now();
   CKPT_CHECK(write(w.bytes()));
   CKPT_CHECK(write(rest));
   last_sent_ = Clock::now();
+  sending_ += seconds_since(begun);
   test_point_after_sending(type, "migrate-");
   return {};
 }

@@ -39,6 +39,8 @@ enum class Kind : u16 {
   Question = 20,
   TakeBack = 21,
   State = 22,
+  Begin = 23,
+  Ahead = 24,
 };
 
 inline constexpr size_t kMaxFrameBytes = 5u << 20;  // a sealed chunk of 4 MiB, and its number
@@ -64,6 +66,8 @@ class FrameLink {
   // While this side works: at most once a second, tells the other one.
   Result<> beat();
   u64 sent_bytes() const { return sent_; }
+  // The time in which these were sent, without that in which there was nothing to send.
+  double sending_seconds() const { return sending_; }
   // No more frames. The other side notices it.
   void close();
 
@@ -77,6 +81,7 @@ class FrameLink {
   std::chrono::seconds patience_{60};
   Clock::time_point last_sent_ = Clock::now();
   u64 sent_ = 0;
+  double sending_ = 0;
 };
 
 }  // namespace ckpt::tools

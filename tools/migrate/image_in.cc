@@ -3,6 +3,7 @@
 
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "common/base/units.h"
@@ -41,8 +42,13 @@ Result<> check_room(const std::string &path, u64 bytes) {
 class IncomingImage {
  public:
   IncomingImage(FrameLink &link, storage::Index index, storage::Destination &to,
-                const ChunkShelf &shelf)
-      : link_(link), index_(std::move(index)), own_(own_chunks(index_)), to_(to), shelf_(shelf) {}
+                const ChunkShelf &shelf, const AheadIn &ahead)
+      : link_(link),
+        index_(std::move(index)),
+        own_(own_chunks(index_)),
+        to_(to),
+        shelf_(shelf),
+        ahead_(ahead) {}
 
   Result<Stored> receive() {
     WantList want = wanted();
@@ -50,6 +56,7 @@ class IncomingImage {
     CKPT_CHECK(to_.write(0, storage::encode_chunks_header(index_.uuid, index_.version)));
     Stored stored{own_.size(), 0};
     for (u32 i = 0; i < own_.size(); i++) {
+      if (came_ahead(own_[i])) continue;
       stored.had_chunks += !want.has(i);
       CKPT_CHECK(want.has(i) ? receive_chunk(own_[i]) : copy_chunk(own_[i]));
     }
@@ -60,9 +67,11 @@ class IncomingImage {
   WantList wanted() const {
     WantList want(static_cast<u32>(own_.size()));
     for (u32 i = 0; i < own_.size(); i++)
-      if (!shelf_.has(index_.chunks[own_[i]])) want.set(i);
+      if (!came_ahead(own_[i]) && !shelf_.has(index_.chunks[own_[i]])) want.set(i);
     return want;
   }
+
+  bool came_ahead(u32 number) const { return ahead_.has(index_.chunks[number]); }
 
   Result<> receive_chunk(u32 number) {
     CKPT_TRY(Bytes body, link_.receive(Kind::Chunk));
@@ -90,17 +99,23 @@ class IncomingImage {
   const std::vector<u32> own_;
   storage::Destination &to_;
   const ChunkShelf &shelf_;
+  const AheadIn &ahead_;
 };
 
 }  // namespace
 
 Result<Stored> receive_image(FrameLink &link, const ImageOffer &offer, const std::string &path,
-                             const ChunkShelf &shelf, const storage::Key *key) {
+                             const ChunkShelf &shelf, const storage::Key *key,
+                             std::optional<AheadIn> ahead) {
   CKPT_TRY(Bytes bytes, receive_index(link, offer.index_bytes));
   CKPT_TRY(storage::Index index, storage::parse_index(bytes, key));
-  CKPT_CHECK(check_room(path, index.chunks_file_size + bytes.size()));
-  CKPT_TRY(auto to, storage::FolderDestination::create(path, false, storage::FileSystem::real()));
-  CKPT_TRY(Stored stored, IncomingImage(link, std::move(index), *to, shelf).receive());
+  u64 there = ahead ? std::min(ahead->bytes(), index.chunks_file_size) : 0;
+  CKPT_CHECK(check_room(path, index.chunks_file_size - there + bytes.size()));
+  if (!ahead) {
+    CKPT_TRY(ahead, AheadIn::begin(path));
+  }
+  std::unique_ptr<storage::FolderDestination> to = ahead->destination();
+  CKPT_TRY(Stored stored, IncomingImage(link, std::move(index), *to, shelf, *ahead).receive());
   CKPT_CHECK(to->finish(bytes));
   return stored;
 }

@@ -16,8 +16,8 @@ std::vector<u32> own_chunks(const storage::Index &index);
 
 struct SentImage {
   Stored stored;
-  u64 bytes = 0;  // that went over the link
-  double seconds = 0;
+  u64 bytes = 0;       // that went over the link
+  double seconds = 0;  // since the image was complete here
 };
 using SendProgress = std::function<void(u64 done, u64 total)>;
 

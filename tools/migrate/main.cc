@@ -5,13 +5,16 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "common/base/io.h"
 #include "common/base/log.h"
+#include "common/base/new_file.h"
 #include "common/base/print.h"
 #include "tools/command_line.h"
 #include "tools/device/apis.h"
 #include "tools/error_json.h"
 #include "tools/json_text.h"
 #include "tools/migrate/move.h"
+#include "tools/migrate/move_picture.h"
 #include "tools/migrate/move_print.h"
 #include "tools/migrate/receiver.h"
 #include "tools/migrate/settle_move.h"
@@ -25,7 +28,7 @@ constexpr int kInDoubt = 4;
 struct Options {
   MoveOptions move;
   std::optional<int> pid;
-  std::string finish, take_back;
+  std::string finish, take_back, to_device;
   bool force = false, detach = false, list = false, receive = false, verbose = false;
 };
 
@@ -45,12 +48,21 @@ Error doubt(const Move &move, Error why) {
   return why;
 }
 
+// The program runs there, whatever becomes of its picture.
+void draw(const MoveReport &r, const std::string &file) {
+  if (file.empty()) return;
+  Result<UniqueFd> out = open_output(file, O_TRUNC, 0644);
+  Result<> drawn = out ? write_all(out->get(), view(move_svg(r))) : Failure(out.error());
+  if (!drawn) log::warn("the picture is not drawn: {}", drawn.error().text());
+}
+
 int run_move(const Options &o) {
   Cancel cancel;
   Move move(o.move, *o.pid, cancel);
   Result<MoveReport> r = move.run();
   if (!r && move.in_doubt()) return fail_run(doubt(move, r.error()), o, kInDoubt);
   if (!r) return fail_run(r.error(), o, cancel.signal() ? 128 + cancel.signal() : kFailed);
+  draw(*r, o.move.svg);
   if (o.move.json)
     print("{}\n", json_text(as_json(*r)));
   else if (!o.move.quiet)
@@ -79,6 +91,21 @@ Result<int> run_finish(const Options &o) {
   return finish_move(o.finish, o.force, o.move, cancel).transform([] { return 0; });
 }
 
+Failure become(std::vector<std::string> argv) {
+  std::vector<char *> pointers;
+  for (std::string &a : argv) pointers.push_back(a.data());
+  pointers.push_back(nullptr);
+  ::execv(pointers[0], pointers.data());
+  return fail_errno("cannot run {}", argv[0]);
+}
+
+// The processes stay: only their devices are others. So there is nothing to hand over, and a
+// failure lets the program go on with its former devices.
+Result<int> run_to_device(const Options &o) {
+  return become({sibling_tool("ckpt-restore"), fmt::format("--resume={}", *o.pid),
+                 fmt::format("--device={}", o.to_device)});
+}
+
 // ckpt-restore takes the place of this process, as the keeper of the program.
 Result<int> run_take_back(const Options &o) {
   TakenBack back;
@@ -94,21 +121,28 @@ Result<int> run_take_back(const Options &o) {
   if (o.detach) argv.emplace_back("--detach");
   if (!o.move.key_file.empty()) argv.insert(argv.end(), {"--key-file", o.move.key_file});
   if (!o.move.device.empty()) argv.insert(argv.end(), {"--device", o.move.device});
-  std::vector<char *> pointers;
-  for (std::string &a : argv) pointers.push_back(a.data());
-  pointers.push_back(nullptr);
-  ::execv(pointers[0], pointers.data());
-  return fail_errno("cannot run {}", argv[0]);
+  return become(std::move(argv));
+}
+
+// What makes no sense with devices of this machine.
+bool names_another_machine(const MoveOptions &m) {
+  return !m.host.empty() || !m.device.empty() || !m.output.empty() || !m.key_file.empty() ||
+         !m.svg.empty() || m.max_downtime || m.keep || m.json || m.ignore_processor;
 }
 
 Result<> check(const Options &o) {
   int given = !o.finish.empty() + !o.take_back.empty() + o.list + o.receive;
+  if (!o.to_device.empty() && (given > 0 || !o.pid || names_another_machine(o.move)))
+    return fail_with_hint(
+        "--to-device needs a PID, and cannot be combined with a host, nor with options of a move "
+        "to another machine",
+        "name only the process and the devices");
   if (given > 1 || (given == 1 && (o.pid || !o.move.host.empty())))
     return fail_with_hint(
         "--finish, --take-back, --list and --receive cannot be combined with each other, nor with "
         "a PID and a host",
         "leave all but one of them out");
-  if (given == 0 && (!o.pid || o.move.host.empty()))
+  if (given == 0 && o.to_device.empty() && (!o.pid || o.move.host.empty()))
     return fail_with_hint("PID and HOST are needed",
                           "name a process of the program (ckpt-ps lists the programs), and the "
                           "machine that it is to go to");
@@ -130,6 +164,7 @@ Result<int> run(const Options &o) {
   ::sigaddset(&pipe_signal, SIGPIPE);
   ::sigprocmask(SIG_BLOCK, &pipe_signal, nullptr);
   if (o.receive) return run_receive();
+  if (!o.to_device.empty()) return run_to_device(o);
   if (o.list) return list_moves(o.move.json);
   if (!o.finish.empty()) return run_finish(o);
   if (!o.take_back.empty()) return run_take_back(o);
@@ -142,6 +177,8 @@ void add_options(CommandLine &line, Options &o) {
   line.option("HOST", m.host, "the machine that the program goes to: [USER@]HOST");
   line.option("--device=LIST", m.device, "devices there, as for ckpt-restore")
       .default_is("every device");
+  line.option("--to-device=LIST", o.to_device,
+              "instead of a HOST: let the program go on here, with these devices");
   line.option("--output=FILE", m.output, "the file there for output to a terminal or pipe")
       .default_is("ckpt-PID.out");
   line.option("--rounds=N", m.most_rounds,
@@ -178,6 +215,7 @@ void add_options(CommandLine &line, Options &o) {
             "be the other machine, by standard input and output; images are kept in "
             "/var/lib/ckpt/migrations (root) or ~/.local/state/ckpt/migrations until the program "
             "runs");
+  line.option("--svg=FILE", m.svg, "draw the rounds and the stop to this file");
   line.flag("--json", m.json, "report as one JSON object on standard output");
   line.flag("-q,--quiet", m.quiet, "print neither progress nor the report");
   line.flag("--verbose", o.verbose, "log every step");

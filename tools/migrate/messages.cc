@@ -117,6 +117,20 @@ std::optional<ImageOffer> parse_image(ByteView body) {
   return in.done() && sound ? std::optional(m) : std::nullopt;
 }
 
+std::optional<u32> parse_begin_ahead(ByteView body) {
+  Reader in(body);
+  u32 round = in.get<u32>();
+  return in.done() && round < storage::kMaxParents ? std::optional(round) : std::nullopt;
+}
+
+std::optional<Piece> parse_piece(ByteView body) {
+  Reader in(body);
+  Piece m{in.get<u64>(), in.raw(in.left())};
+  bool sound = m.offset >= storage::kChunksHeaderBytes && m.offset <= storage::kMaxStreamBytes &&
+               !m.stored.empty();
+  return in.ok() && sound ? std::optional(m) : std::nullopt;
+}
+
 Bytes WantList::encode() const {
   Writer w;
   w.put(count_).raw(bits_.data(), bits_.size());

@@ -41,6 +41,11 @@ struct ImageOffer {
   u32 round = 0;
   u64 index_bytes = 0;
 };
+// Stored bytes of an image that is not complete yet.
+struct Piece {
+  u64 offset = 0;  // in chunks.ckpt
+  ByteView stored;
+};
 // Which of the image's own chunks the receiver lacks, in the order of the chunk table.
 class WantList {
  public:
@@ -77,6 +82,8 @@ std::optional<Hello> parse_hello(ByteView body);
 std::optional<Welcome> parse_welcome(ByteView body);
 std::optional<Prepare> parse_prepare(ByteView body);
 std::optional<ImageOffer> parse_image(ByteView body);
+std::optional<u32> parse_begin_ahead(ByteView body);  // the round
+std::optional<Piece> parse_piece(ByteView body);      // which lives as long as the body
 std::optional<Stored> parse_stored(ByteView body);
 std::optional<Running> parse_running(ByteView body);
 std::optional<TakingState> parse_state(ByteView body);

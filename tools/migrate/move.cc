@@ -37,7 +37,11 @@ Move::Move(MoveOptions options, pid_t pid, Cancel &cancel)
     : options_(std::move(options)),
       pid_(pid),
       cancel_(cancel),
-      dumps_(options_, pid, [this] { return alive(); }),
+      dumps_(
+          options_, pid, [this] { return alive(); },
+          [this](const std::string &file, u64 offset, u32 bytes) {
+            return send_ahead(file, offset, bytes);
+          }),
       rounds_(options_.most_rounds, options_.max_downtime) {}
 
 Result<MoveReport> Move::run() {
@@ -154,31 +158,44 @@ Result<> Move::copy_ahead() {
 
 std::string Move::parent() const { return round_ == 0 ? "" : record_->image(round_ - 1); }
 
+void Move::begin_round() {
+  auto now = Clock::now();
+  period_ = std::chrono::duration<double>(now - round_begun_).count();
+  round_begun_ = now;
+  sent_before_ = peer_->link().sent_bytes();
+  sending_before_ = peer_->link().sending_seconds();
+}
+
 Result<> Move::copy_round() {
   test_point(fmt::format("round-{}", std::min(round_, 1U)));
-  auto begun = Clock::now();
+  begin_round();
   CKPT_TRY(json dump, dumps_.running(record_->image(round_), parent()));
-  CKPT_TRY(SentImage sent, send(round_));
+  CKPT_TRY(SentImage sent, send());
   raw_bytes_ = json_value(dump, "bytes", u64{0});
-  double period = std::chrono::duration<double>(begun - round_begun_).count();
+  note_round(json_value(dump, "pause_seconds", 0.0), sent, false);
   rounds_.add({.dump_seconds = json_value(dump, "durable_seconds", 0.0),
-               .send_seconds = sent.seconds,
-               .sent_bytes = sent.bytes,
+               .rest_seconds = sent.seconds,
+               .send_seconds = peer_->link().sending_seconds() - sending_before_,
+               .sent_bytes = peer_->link().sent_bytes() - sent_before_,
                .raw_bytes = raw_bytes_,
                .check_seconds = check_seconds_,
-               .period_seconds = period});
-  round_begun_ = begun;
-  note_round(dump, sent, false);
+               .period_seconds = period_});
   round_++;
   return {};
 }
 
-Result<SentImage> Move::send(u32 round) {
+Result<> Move::send_ahead(const std::string &file, u64 offset, u32 bytes) {
+  return ahead_.send(peer_->link(), round_, file, offset, bytes);
+}
+
+Result<SentImage> Move::send() {
   CKPT_TRY(auto image,
-           storage::ImageReader::open(record_->image(round), {.key = key_ ? &*key_ : nullptr}));
-  Progress progress(fmt::format("round {}", round), options_.quiet || options_.json);
-  return send_image(peer_->link(), round, *image,
-                    [&](u64 done, u64 total) { progress.update(done, total); });
+           storage::ImageReader::open(record_->image(round_), {.key = key_ ? &*key_ : nullptr}));
+  Progress progress(fmt::format("round {}", round_), options_.quiet || options_.json);
+  CKPT_TRY(SentImage sent, send_image(peer_->link(), round_, *image,
+                                      [&](u64 done, u64 total) { progress.update(done, total); }));
+  ahead_.arrived(image->index());
+  return sent;
 }
 
 Result<> Move::check_there() {
@@ -191,21 +208,32 @@ Result<> Move::check_there() {
 
 Result<> Move::stop() {
   test_point("stop");
-  auto begun = paused_at_ = Clock::now();  // at the earliest; the dump says when
+  begin_round();
+  paused_at_ = round_begun_;  // at the earliest; the dump says when
   stopping_ = true;
   CKPT_TRY(ToolRun stopped, dumps_.stop(record_->image(round_), parent()));
   stopped_.emplace(std::move(stopped));
   paused_at_ = Clock::now() - std::chrono::duration_cast<Clock::duration>(
                                   std::chrono::duration<double>(dumps_.paused_seconds()));
+  report_.stopped_at = std::chrono::duration<double>(paused_at_ - begun_).count();
+  note_step("dump");
   test_point("stopped");
-  CKPT_TRY(SentImage sent, send(round_));
-  note_round({{"pause_seconds", seconds_since(begun)}}, sent, true);
+  CKPT_TRY(SentImage sent, send());
+  note_step("send");
+  note_round(seconds_since(paused_at_), sent, true);
   return {};
+}
+
+// What of the downtime has passed since the step before.
+void Move::note_step(const char *name) {
+  double now = seconds_since(paused_at_);
+  report_.stop[name] = now - std::exchange(steps_, now);
 }
 
 Result<> Move::load() {
   CKPT_CHECK(peer_->link().send(Kind::Load));
   CKPT_CHECK(peer_->link().receive(Kind::Ready));
+  note_step("load");
   test_point("ready");
   return within_downtime();
 }
@@ -237,13 +265,15 @@ Result<> Move::give() {
 }
 
 Result<> Move::go() {
+  note_step("end");
   test_point("ended");
   CKPT_CHECK(peer_->link().send(Kind::Go));
   CKPT_TRY(Bytes body, peer_->link().receive(Kind::Running));
   std::optional<Running> running = parse_running(body);
   if (!running) return malformed("Running");
   report_.pid_there = running->pid;
-  report_.downtime = seconds_since(paused_at_);
+  note_step("start");
+  report_.downtime = steps_;
   return {};
 }
 
@@ -259,12 +289,14 @@ void Move::finish() {
   if (!options_.keep) record_->remove();
 }
 
-void Move::note_round(const json &dump, const SentImage &sent, bool last) {
+void Move::note_round(double pause, const SentImage &sent, bool last) {
   json line{{"round", round_},
             {"stopped", last},
-            {"pause_seconds", json_value(dump, "pause_seconds", 0.0)},
-            {"sent_bytes", sent.bytes},
-            {"send_seconds", sent.seconds},
+            {"begin_seconds", std::chrono::duration<double>(round_begun_ - begun_).count()},
+            {"seconds", seconds_since(round_begun_)},
+            {"pause_seconds", pause},
+            {"sent_bytes", peer_->link().sent_bytes() - sent_before_},
+            {"send_seconds", peer_->link().sending_seconds() - sending_before_},
             {"chunks", sent.stored.chunks},
             {"had_chunks", sent.stored.had_chunks}};
   if (!options_.quiet && !options_.json) print_round(line);

@@ -20,7 +20,9 @@
 #include <nlohmann/json.hpp>
 
 #include "storage/format/key.h"
+#include "storage/read/image_reader.h"
 #include "tools/dump/cancel.h"
+#include "tools/migrate/ahead_out.h"
 #include "tools/migrate/image_out.h"
 #include "tools/migrate/move_record.h"
 #include "tools/migrate/peer.h"
@@ -35,6 +37,10 @@ struct MoveReport {
   std::string program;
   nlohmann::json rounds = nlohmann::json::array();
   double predicted_downtime = 0, downtime = 0;  // seconds
+  double stopped_at = 0;                        // since the beginning
+  // Of the downtime: until the image was complete here, had arrived, was loaded, until no process
+  // was left here, and until the program had its devices there.
+  nlohmann::json stop = nlohmann::json::object();
   double seconds = 0;
   u64 sent_bytes = 0;
 };
@@ -60,8 +66,11 @@ class Move {
   Result<> give();
   Result<> go();
   void finish();
-  Result<SentImage> send(u32 round);
-  void note_round(const nlohmann::json &dump, const SentImage &sent, bool last);
+  Result<> send_ahead(const std::string &file, u64 offset, u32 bytes);
+  Result<SentImage> send();
+  void begin_round();
+  void note_round(double pause, const SentImage &sent, bool last);
+  void note_step(const char *name);
   Result<> may_go_on() const;
   Result<> alive();
   Result<> within_downtime() const;
@@ -75,6 +84,7 @@ class Move {
   std::optional<storage::Key> key_;
   std::optional<MoveRecord> record_;
   std::unique_ptr<Peer> peer_;
+  AheadOut ahead_;
   std::optional<ToolRun> stopped_;  // the dump that keeps the program stopped
   nlohmann::json facts_;            // what ckpt-dump --check has said
   u32 round_ = 0;                   // of the next image
@@ -83,6 +93,10 @@ class Move {
   double check_seconds_ = 0;
   bool stopping_ = false, given_ = false, back_ = false;
   Clock::time_point begun_ = Clock::now(), round_begun_ = begun_, paused_at_ = begun_;
+  double period_ = 0;          // between the last two rounds' beginnings
+  u64 sent_before_ = 0;        // bytes, when the round began
+  double sending_before_ = 0;  // seconds
+  double steps_ = 0;           // of the downtime, that have a name
   MoveReport report_;
 };
 

@@ -23,6 +23,7 @@ struct MoveOptions {
   bool keep = false;  // the images, on both sides
   bool quiet = false;
   bool json = false;
+  std::string svg;  // the file for a picture
 };
 
 }  // namespace ckpt::tools

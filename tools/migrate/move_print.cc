@@ -6,6 +6,11 @@
 #include "common/base/units.h"
 
 namespace ckpt::tools {
+namespace {
+
+constexpr const char *kStepsOfStop[] = {"dump", "send", "load", "end", "start"};
+
+}  // namespace
 
 void print_round(const nlohmann::json &round) {
   double seconds = json_value(round, "send_seconds", 0.0);
@@ -26,6 +31,8 @@ nlohmann::json as_json(const MoveReport &r) {
           {"rounds", r.rounds},
           {"predicted_downtime_seconds", r.predicted_downtime},
           {"downtime_seconds", r.downtime},
+          {"stopped_at_seconds", r.stopped_at},
+          {"stop_seconds", r.stop},
           {"sent_bytes", r.sent_bytes},
           {"seconds", r.seconds}};
 }
@@ -34,7 +41,9 @@ void print_report(const MoveReport &r) {
   print("program  {} ({}) goes on at {} as {}\n", r.pid, printable(r.program), printable(r.host),
         r.pid_there);
   print("sent     {} in {} rounds\n", human_bytes(r.sent_bytes), r.rounds.size());
-  print("stopped  {:.3f} s (predicted {:.3f} s)\n", r.downtime, r.predicted_downtime);
+  print("stopped  {:.3f} s (predicted {:.3f} s):", r.downtime, r.predicted_downtime);
+  for (const char *step : kStepsOfStop) print(" {} {:.3f}", step, json_value(r.stop, step, 0.0));
+  print("\n");
   print("time     {:.3f} s\n", r.seconds);
 }
 

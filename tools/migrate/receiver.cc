@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "ckpt_config.h"
 #include "common/base/available_memory.h"
@@ -32,7 +33,7 @@ pid_t pid_in(const std::string &output) {
 Result<> Receiver::run() {
   Result<> done = guarded([this] { return serve(); });
   if (!done) (void)link_.send(Kind::Failed, encode(done.error()));
-  loaded_.reset();  // the copy ends, unless it was told to go on
+  restore_.reset();  // the copy ends, unless it was told to go on
   if (record_ && !told_to_go_) clean();
   return done;
 }
@@ -80,6 +81,8 @@ Result<> Receiver::answer(const Frame &frame) {
   if (frame.kind == Kind::Prepare && !record_) return prepare(frame.body);
   if (!record_) return malformed("too early");
   switch (frame.kind) {
+    case Kind::Begin: return begin_ahead(frame.body);
+    case Kind::Ahead: return take_ahead(frame.body);
     case Kind::Image: return receive(frame.body);
     case Kind::Check: return check();
     case Kind::Load: return load();
@@ -152,50 +155,74 @@ std::vector<std::string> Receiver::restore_options() const {
   return all;
 }
 
+// What came ahead of a dump that has begun again is forgotten.
+Result<> Receiver::begin_ahead(ByteView body) {
+  std::optional<u32> round = parse_begin_ahead(body);
+  if (!round || loading_) return malformed("Begin");
+  ahead_.reset();
+  ahead_of_ = *round;
+  CKPT_TRY(ahead_, AheadIn::begin(record_->image(*round)));
+  return {};
+}
+
+Result<> Receiver::take_ahead(ByteView body) {
+  std::optional<Piece> piece = parse_piece(body);
+  if (!piece || !ahead_) return malformed("Ahead");
+  return ahead_->take(*piece);
+}
+
 Result<> Receiver::receive(ByteView body) {
   std::optional<ImageOffer> offer = parse_image(body);
-  if (!offer || loaded_) return malformed("Image");
+  if (!offer || loading_) return malformed("Image");
   std::string path = record_->image(offer->round);
   const storage::Key *key = key_ ? &*key_ : nullptr;
-  CKPT_TRY(Stored stored, receive_image(link_, *offer, path, shelf_, key));
+  if (ahead_of_ != offer->round) ahead_.reset();
+  std::optional<AheadIn> ahead = std::exchange(ahead_, std::nullopt);
+  CKPT_TRY(Stored stored, receive_image(link_, *offer, path, shelf_, key, std::move(ahead)));
   CKPT_TRY(auto image, storage::ImageReader::open(path, {.key = key, .only_own = true}));
   shelf_.add(std::move(image));
-  return link_.send(Kind::Stored, encode(stored));
+  CKPT_CHECK(link_.send(Kind::Stored, encode(stored)));
+  return restore_ ? restore_->say('N', Writer().put(offer->round).bytes()) : Result<>();
+}
+
+// `stand_by`: it checks the newest image, and prepares what it can for the last one.
+Result<> Receiver::start_restore(bool stand_by) {
+  std::vector<std::string> all = restore_options();
+  all.insert(all.end(), {"--detach", "--record", record_->folder()});
+  if (stand_by) all.emplace_back("--stand-by");
+  if (!wishes_.output.empty()) all.insert(all.end(), {"--output", wishes_.output});
+  all.push_back(shelf_.newest()->path());
+  CKPT_TRY(ToolRun run, ToolRun::start(kRestoreTool, std::move(all), "--take-over"));
+  restore_.emplace(std::move(run));
+  return {};
 }
 
 Result<> Receiver::check() {
-  if (!shelf_.newest()) return malformed("Check");
-  std::vector<std::string> all = restore_options();
-  all.insert(all.end(), {"--check", shelf_.newest()->path()});
-  CKPT_TRY(ToolRun run, ToolRun::start(kRestoreTool, std::move(all)));
-  CKPT_CHECK(run.wait([this] { return beat(); }));
-  if (!run.succeeded()) return Failure(run.error());
+  if (!shelf_.newest() || restore_) return malformed("Check");
+  CKPT_CHECK(start_restore(true));
+  CKPT_CHECK(restore_->hear('C', [this] { return beat(); }));
   return link_.send(Kind::Checked);
 }
 
 Result<> Receiver::load() {
-  if (!shelf_.newest() || loaded_) return malformed("Load");
-  std::vector<std::string> all = restore_options();
-  all.insert(all.end(), {"--detach", "--record", record_->folder()});
-  if (!wishes_.output.empty()) all.insert(all.end(), {"--output", wishes_.output});
-  all.push_back(shelf_.newest()->path());
-  CKPT_TRY(ToolRun run, ToolRun::start(kRestoreTool, std::move(all), "--take-over"));
-  loaded_.emplace(std::move(run));
-  CKPT_CHECK(loaded_->hear('R', [this] { return beat(); }));
+  if (!shelf_.newest() || loading_) return malformed("Load");
+  loading_ = true;
+  CKPT_CHECK(restore_ ? restore_->say('L') : start_restore(false));
+  CKPT_CHECK(restore_->hear('R', [this] { return beat(); }));
   ready_ = true;
   return link_.send(Kind::Ready);
 }
 
 // Whatever happens to this process or the connection after `say`, the restore goes on.
 Result<> Receiver::go() {
-  if (!loaded_) return malformed("Go");
-  CKPT_CHECK(loaded_->say('G'));
-  loaded_->detach();
+  if (!ready_) return malformed("Go");
+  CKPT_CHECK(restore_->say('G'));
+  restore_->detach();
   told_to_go_ = true;
-  Result<> ended = loaded_->wait([this] { return link_.beat(); });
+  Result<> ended = restore_->wait([this] { return link_.beat(); });
   if (!ended) return ended;
-  if (!loaded_->succeeded()) return Failure(loaded_->error());
-  return link_.send(Kind::Running, encode(Running{pid_in(loaded_->output())}));
+  if (!restore_->succeeded()) return Failure(restore_->error());
+  return link_.send(Kind::Running, encode(Running{pid_in(restore_->output())}));
 }
 
 // The other side has noted how it ended, and will not ask again.

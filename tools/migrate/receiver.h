@@ -9,6 +9,7 @@
 
 #include "storage/format/key.h"
 #include "tools/dump/cancel.h"
+#include "tools/migrate/ahead_in.h"
 #include "tools/migrate/chunk_shelf.h"
 #include "tools/migrate/frame_link.h"
 #include "tools/migrate/messages.h"
@@ -29,7 +30,10 @@ class Receiver {
   Result<> greet();
   Result<> answer(const Frame &frame);
   Result<> prepare(ByteView body);
+  Result<> begin_ahead(ByteView body);
+  Result<> take_ahead(ByteView body);
   Result<> receive(ByteView body);
+  Result<> start_restore(bool stand_by);
   Result<> check();
   Result<> load();
   Result<> go();
@@ -48,9 +52,12 @@ class Receiver {
   std::optional<storage::Key> key_;
   std::optional<MoveRecord> record_;
   ChunkShelf shelf_;
-  std::optional<ToolRun> loaded_;  // the restore that keeps the copy stopped
-  bool ready_ = false;             // the other side may have been told so
-  bool told_to_go_ = false;        // the restore decides by itself
+  std::optional<AheadIn> ahead_;  // of the image of round ahead_of_
+  u32 ahead_of_ = 0;
+  std::optional<ToolRun> restore_;  // prepares itself, and then keeps the copy stopped
+  bool loading_ = false;
+  bool ready_ = false;       // the other side may have been told so
+  bool told_to_go_ = false;  // the restore decides by itself
   bool over_ = false;
 };
 

@@ -7,6 +7,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char *kDumpTool = "ckpt-dump";
+constexpr const char *kConnection = "--hand-over";
 
 }  // namespace
 
@@ -27,6 +28,22 @@ Result<json> SourceDumps::finish(ToolRun &run) {
   return run.report();
 }
 
+// Passes on what the dump has written (hand_over.h), until another word or its end.
+Result<std::optional<char>> SourceDumps::follow(ToolRun &run) {
+  for (std::string file;;) {
+    CKPT_TRY(std::optional<char> word, run.next_word(meanwhile_));
+    if (word == 'F') {
+      CKPT_TRY(file, run.hear_text());
+    } else if (word == 'W') {
+      CKPT_TRY(u64 offset, run.hear_number<u64>());
+      CKPT_TRY(u32 bytes, run.hear_number<u32>());
+      CKPT_CHECK(written_(file, offset, bytes));
+    } else {
+      return word;
+    }
+  }
+}
+
 // It reports what it found even if that forbids a dump.
 Result<json> SourceDumps::check() {
   CKPT_TRY(ToolRun run,
@@ -40,14 +57,19 @@ Result<json> SourceDumps::check() {
 Result<json> SourceDumps::running(const std::string &image, const std::string &parent) {
   std::vector<std::string> all = arguments(image, parent);
   all.insert(all.end(), {"--leave-running", "--passing"});
-  CKPT_TRY(ToolRun run, ToolRun::start(kDumpTool, std::move(all)));
+  CKPT_TRY(ToolRun run, ToolRun::start(kDumpTool, std::move(all), kConnection));
+  CKPT_CHECK(follow(run));
   return finish(run);
 }
 
 Result<ToolRun> SourceDumps::stop(const std::string &image, const std::string &parent) {
-  CKPT_TRY(ToolRun run, ToolRun::start(kDumpTool, arguments(image, parent), "--hand-over"));
-  CKPT_CHECK(run.hear('D', meanwhile_));
-  CKPT_TRY(paused_, run.hear_number());
+  CKPT_TRY(ToolRun run, ToolRun::start(kDumpTool, arguments(image, parent), kConnection));
+  CKPT_TRY(std::optional<char> word, follow(run));
+  if (word != 'D') {
+    CKPT_CHECK(run.wait(meanwhile_));
+    return Failure(run.error());
+  }
+  CKPT_TRY(paused_, run.hear_number<double>());
   return run;
 }
 

@@ -3,6 +3,8 @@
 // The dumps of a program that is migrated: ckpt-dump does each of them.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -14,8 +16,11 @@ namespace ckpt::tools {
 
 class SourceDumps {
  public:
-  SourceDumps(const MoveOptions &o, pid_t pid, ToolRun::Meanwhile meanwhile)
-      : options_(o), pid_(pid), meanwhile_(std::move(meanwhile)) {}
+  // Bytes of `file`, the chunks of an image that is not complete yet.
+  using Written = std::function<Result<>(const std::string &file, u64 offset, u32 bytes)>;
+
+  SourceDumps(const MoveOptions &o, pid_t pid, ToolRun::Meanwhile meanwhile, Written written)
+      : options_(o), pid_(pid), meanwhile_(std::move(meanwhile)), written_(std::move(written)) {}
 
   // What ckpt-dump --check says, with the description of the program. Fails if a dump would be
   // refused. Nothing was touched.
@@ -33,10 +38,12 @@ class SourceDumps {
  private:
   std::vector<std::string> arguments(const std::string &image, const std::string &parent) const;
   Result<nlohmann::json> finish(ToolRun &run);
+  Result<std::optional<char>> follow(ToolRun &run);
 
   const MoveOptions &options_;
   pid_t pid_;
   ToolRun::Meanwhile meanwhile_;
+  Written written_;
   double paused_ = 0;
 };
 

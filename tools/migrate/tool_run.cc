@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kMaxOutput = 16u << 20;
 constexpr size_t kMaxErrors = 64u << 10;
+constexpr u32 kMaxTextBytes = 64u << 10;
 constexpr int kTickMs = 20;
 
 // Without the name of the tool in front of each line.
@@ -96,27 +97,40 @@ Result<> ToolRun::wait(const Meanwhile &meanwhile) {
 }
 
 Result<> ToolRun::hear(char word, const Meanwhile &meanwhile) {
+  CKPT_TRY(std::optional<char> said, next_word(meanwhile));
+  if (said) return *said == word ? Result<>() : fail("{} has sent an unexpected answer", tool_);
+  CKPT_CHECK(wait(meanwhile));
+  return Failure(error());
+}
+
+Result<std::optional<char>> ToolRun::next_word(const Meanwhile &meanwhile) {
   for (;;) {
     CKPT_CHECK(meanwhile());
     pollfd p{connection_.get(), POLLIN, 0};
     if (::poll(&p, 1, kTickMs) <= 0) continue;
     char said = 0;
-    if (!read_exactly(connection_.get(), &said, 1)) break;
-    return said == word ? Result<>() : fail("{} has sent an unexpected answer", tool_);
+    bool heard = read_exactly(connection_.get(), &said, 1).has_value();
+    return heard ? std::optional(said) : std::nullopt;
   }
-  CKPT_CHECK(wait(meanwhile));
-  return Failure(error());
 }
 
-Result<double> ToolRun::hear_number() {
-  double number = 0;
-  CKPT_CHECK(read_exactly(connection_.get(), &number, sizeof number));
-  return number;
+Result<> ToolRun::hear_bytes(void *to, size_t size) {
+  return read_exactly(connection_.get(), to, size);
 }
 
-Result<> ToolRun::say(char word) {
-  ssize_t sent = ::send(connection_.get(), &word, 1, MSG_NOSIGNAL);
-  return sent == 1 ? Result<>() : fail("{} has ended", tool_);
+Result<std::string> ToolRun::hear_text() {
+  CKPT_TRY(u32 size, hear_number<u32>());
+  if (size > kMaxTextBytes) return fail("{} has sent an unexpected answer", tool_);
+  std::string text(size, '\0');
+  CKPT_CHECK(hear_bytes(text.data(), size));
+  return text;
+}
+
+Result<> ToolRun::say(char word, ByteView rest) {
+  Writer words;
+  words.raw(&word, 1).raw(rest.data(), rest.size());
+  ssize_t sent = ::send(connection_.get(), words.bytes().data(), words.size(), MSG_NOSIGNAL);
+  return sent == static_cast<ssize_t>(words.size()) ? Result<>() : fail("{} has ended", tool_);
 }
 
 bool ToolRun::failed_by_itself() const {

@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/bytes.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
@@ -33,9 +34,18 @@ class ToolRun {
   Result<> wait(const Meanwhile &meanwhile);
   // Until it has said `word`. A tool that ends or hangs up instead is an error.
   Result<> hear(char word, const Meanwhile &meanwhile);
-  // The number that follows a word.
-  Result<double> hear_number();
-  Result<> say(char word);
+  // The next word; no value: it has hung up, and has ended or will soon.
+  Result<std::optional<char>> next_word(const Meanwhile &meanwhile);
+  // What follows a word.
+  template <class T>
+  Result<T> hear_number() {
+    T number{};
+    CKPT_CHECK(hear_bytes(&number, sizeof number));
+    return number;
+  }
+  Result<std::string> hear_text();
+  // `rest`: what follows the word.
+  Result<> say(char word, ByteView rest = {});
   // From now on it goes on whatever becomes of this object.
   void detach() { detached_ = true; }
 
@@ -51,6 +61,7 @@ class ToolRun {
  private:
   explicit ToolRun(std::string tool) : tool_(std::move(tool)) {}
   bool reap(bool block);
+  Result<> hear_bytes(void *to, size_t size);
 
   std::string tool_;
   pid_t pid_ = 0;  // 0: it has ended

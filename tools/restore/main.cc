@@ -22,6 +22,7 @@
 #include "tools/restore/restore.h"
 #include "tools/restore/restore_all.h"
 #include "tools/restore/resume.h"
+#include "tools/restore/stand_by.h"
 #include "tools/restore/take_over.h"
 #include "tools/session/batch.h"
 #include "tools/session/job_signals.h"
@@ -126,7 +127,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   Phases phases;
   phases.begin("check");
   CKPT_CHECK(refuse_given_away(o));
-  CKPT_TRY(RestorePlan plan, job ? plan_series(o, job->series()) : make_plan(o));
+  CKPT_TRY(RestorePlan plan, job ? plan_series(o, job->series()) : first_plan(o));
   CKPT_CHECK(check_later_images(plan, o, job));
   CKPT_CHECK(check_job_user(plan, o));
   if (o.check_only) return 0;
@@ -138,6 +139,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   Background background;
   if (o.detach)
     if (std::optional<int> code = background.detach()) return *code;
+  if (o.stand_by) CKPT_CHECK(o.stand_by->wait(o, plan));
   if (o.job) CKPT_CHECK(o.job->join(ports_of(plan.manifest)));
   // From here on, for a program of another user than root, this is a process of that user.
   OwnersHelp help;
@@ -276,6 +278,8 @@ Result<int> run(Options &o) {
   }
   std::optional<TakeOver> take_over = take_over_of(o.migration);
   if (take_over) o.restore.take_over = &*take_over;
+  StandBy stand_by(o.migration, o.restore);
+  if (o.migration.stand_by) o.restore.stand_by = &stand_by;
   std::unique_ptr<BatchJob> job;
   if (names_series(o.restore.image)) {
     CKPT_TRY(job, BatchJob::open(o.restore.image, o.batch));

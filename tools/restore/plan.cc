@@ -64,8 +64,20 @@ void check_program_files(const RestorePlan &plan, const RestoreOptions &o, Reaso
                           reasons);
 }
 
+bool has_same_needs(const ImageManifest &a, const ImageManifest &b) {
+  return std::ranges::equal(a.requirements, b.requirements, [](const auto &x, const auto &y) {
+    return x.agent == y.agent && x.api == y.api && x.requirements == y.requirements;
+  });
+}
+
 // With --continue-without-devices, a device that is missing is no reason against the restore.
-void find_devices(RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
+void find_devices(RestorePlan &plan, const RestoreOptions &o, const RestorePlan *before,
+                  Reasons &reasons) {
+  if (before && has_same_needs(before->manifest, plan.manifest)) {
+    plan.maps = before->maps;
+    plan.no_devices_because = before->no_devices_because;
+    return;
+  }
   Reasons against;
   plan.maps = check_devices_of(plan.manifest, plan.devices, o.limits, against);
   if (!o.continue_without_devices)
@@ -120,7 +132,7 @@ Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o
   return image;
 }
 
-Result<RestorePlan> make_plan(const RestoreOptions &o) {
+Result<RestorePlan> make_plan(const RestoreOptions &o, const RestorePlan *before) {
   RestorePlan plan;
   CKPT_TRY(plan.image, open_image(o));
   CKPT_TRY(plan.manifest, ImageManifest::parse(plan.image->manifest()));
@@ -134,15 +146,21 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
        .as_root = o.as_root},
       of_rights);
   bool as_user = plan.rights.way == CriuRights::Way::ForUser;
-  if (!as_user) {
+  if (before) {
+    plan.devices = before->devices;
+  } else if (!as_user) {
     CKPT_TRY(plan.devices, choose_devices(o.device));
   }
-  if (Result<Criu> criu = find_criu())
+  if (before)
+    plan.criu = before->criu;
+  else if (Result<Criu> criu = find_criu())
     plan.criu = *criu;
   else
     reasons.push_back(criu.error().text());
   // A damaged image says nothing about rights.
-  if (Result<> sound = plan.image->verify(storage::ImageReader::Depth::Stored).result(); !sound)
+  Result<> sound;
+  if (!before) sound = plan.image->verify(storage::ImageReader::Depth::Stored).result();
+  if (!sound)
     reasons.push_back(sound.error().text());
   else
     std::ranges::move(of_rights, std::back_inserter(reasons));
@@ -151,7 +169,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
                      reasons);
   check_kept_files(plan.manifest, reasons);
   if (!o.for_copies) check_sockets(plan.manifest, reasons);
-  if (!as_user) find_devices(plan, o, reasons);
+  if (!as_user) find_devices(plan, o, before, reasons);
   if (!o.check_only) take_fifos(plan, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
   return plan;
@@ -168,7 +186,7 @@ Result<OwnersHelp> become_owner(RestorePlan &plan, const RestoreOptions &o) {
   keep_runtime_folder(plan.manifest.session_folder);
   CKPT_TRY(plan.devices, choose_devices(o.device));
   Reasons reasons;
-  find_devices(plan, o, reasons);
+  find_devices(plan, o, nullptr, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
   return help;
 }

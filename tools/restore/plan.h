@@ -18,6 +18,7 @@
 namespace ckpt::tools {
 
 class JobRestore;
+class StandBy;
 class TakeOver;
 struct Copy;
 
@@ -39,6 +40,7 @@ struct RestoreOptions {
   PeriodicOptions periodic;
   JobRestore *job = nullptr;      // its other programs are restored at the same time
   TakeOver *take_over = nullptr;  // from another machine, on which the program was until now
+  StandBy *stand_by = nullptr;    // images of it arrive while it still runs there
   bool check_only = false;        // nothing will be started
   bool for_copies = false;        // the image is a template, from which copies are started
   const Copy *copy = nullptr;     // which of these this is
@@ -63,8 +65,10 @@ Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o
 // Opens the image and checks everything that a restore needs, before anything is started. The error
 // names everything that prevents the restore. With Way::ForUser, become_owner() checks the devices.
 // `for_copies`: what each copy has of its own is left out of the manifest, and what it may get
-// another one of (addresses) is not checked.
-Result<RestorePlan> make_plan(const RestoreOptions &o);
+// another one of (addresses) is not checked. `before`: that of an earlier image of the program. Its
+// devices and its CRIU are taken, and the stored bytes are not read again: they were compared with
+// their checksums when they arrived, and each chunk is compared with its address when it is used.
+Result<RestorePlan> make_plan(const RestoreOptions &o, const RestorePlan *before = nullptr);
 
 // Objects that only root can create.
 struct OwnersHelp {

@@ -24,6 +24,7 @@
 #include "tools/restore/kept_links.h"
 #include "tools/restore/kernel_state.h"
 #include "tools/restore/recorded_sockets.h"
+#include "tools/restore/stand_by.h"
 #include "tools/restore/take_over.h"
 #include "tools/restore/waiting_locks.h"
 #include "tools/session/process_tree.h"
@@ -108,7 +109,10 @@ Result<> Restore::restore() {
   }
   // CRIU brings back processes, memory and files, and leaves them stopped.
   phases_.begin("criu");
-  agents_.read_ahead();
+  if (options_.stand_by)
+    agents_.read_ahead(options_.stand_by->contents());
+  else
+    agents_.read_ahead();
   CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
   CKPT_CHECK(restore_host_side());
   CKPT_CHECK(truncate_grown_files(root_, plan_.manifest, options_.grown_files));

@@ -25,12 +25,26 @@ constexpr auto kConnectTimeout = 60s;
 constexpr u64 kKeptShare = 10;
 
 // What CRIU is going to take is not free for contents.
-u64 bytes_to_keep_free(const RestorePlan &plan) {
-  u64 all = plan.image->stats().raw_bytes, devices = plan.manifest.device_bytes;
+u64 bytes_to_keep_free(const storage::ImageReader &image, const ImageManifest &m) {
+  u64 all = image.stats().raw_bytes, devices = m.device_bytes;
   return available_memory() / kKeptShare + (all > devices ? all - devices : 0);
 }
 
 }  // namespace
+
+std::vector<std::unique_ptr<ContentsAhead>> begin_contents(
+    const storage::ImageReader &image, const ImageManifest &m, unsigned threads,
+    std::vector<std::unique_ptr<ContentsAhead>> earlier) {
+  u32 count = static_cast<u32>(m.outcome_pipes.size());
+  u64 keep_free = bytes_to_keep_free(image, m);
+  std::vector<std::unique_ptr<ContentsAhead>> all;
+  for (u32 i = 0; i < count; i++) {
+    all.push_back(std::make_unique<ContentsAhead>(image, i));
+    if (i < earlier.size()) all.back()->take_over(*earlier[i]);
+    all.back()->start((threads + count - 1) / count, keep_free);
+  }
+  return all;
+}
 
 Result<> RestoredAgents::make_outcome_pipes() {
   pipes_.clear();
@@ -43,15 +57,10 @@ Result<> RestoredAgents::make_outcome_pipes() {
   return {};
 }
 
-void RestoredAgents::read_ahead() {
+void RestoredAgents::read_ahead(std::vector<std::unique_ptr<ContentsAhead>> begun) {
   if (!plan_.no_devices_because.empty()) return;
-  u32 count = static_cast<u32>(plan_.manifest.outcome_pipes.size());
-  unsigned idle = idle_cores(), threads = (idle + count - 1) / std::max(1U, count);
-  u64 keep_free = bytes_to_keep_free(plan_);
-  for (u32 i = 0; i < count; i++) {
-    ahead_.push_back(std::make_unique<ContentsAhead>(*plan_.image, i));
-    ahead_.back()->start(threads, keep_free);
-  }
+  ahead_ = std::move(begun);
+  if (ahead_.empty()) ahead_ = begin_contents(*plan_.image, plan_.manifest, idle_cores());
 }
 
 std::vector<std::pair<int, u64>> RestoredAgents::outcome_pipes() const {

@@ -22,6 +22,12 @@
 
 namespace ckpt::tools {
 
+// Begins to decompress the contents of all devices of an image on `threads` threads, as far as host
+// memory is free. `earlier`: of an image of the same chain.
+std::vector<std::unique_ptr<ContentsAhead>> begin_contents(
+    const storage::ImageReader &image, const ImageManifest &m, unsigned threads,
+    std::vector<std::unique_ptr<ContentsAhead>> earlier = {});
+
 class RestoredAgents {
  public:
   // `session` is the socket of the new session.
@@ -31,8 +37,8 @@ class RestoredAgents {
   // Creates new outcome pipes for one attempt of CRIU.
   Result<> make_outcome_pipes();
   // Begins to decompress the contents of all devices into free host memory, while CRIU and device
-  // drivers work.
-  void read_ahead();
+  // drivers work. `begun`: what begin_contents() has returned for this image; {}: nothing yet.
+  void read_ahead(std::vector<std::unique_ptr<ContentsAhead>> begun = {});
   // For criu --inherit-fd: our descriptor of each pipe, and its inode in the image.
   std::vector<std::pair<int, u64>> outcome_pipes() const;
   // CRIU has inherited the read ends, so ours are closed.

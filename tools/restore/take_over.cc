@@ -25,6 +25,7 @@ void add_migration_options(CommandLine &line, MigrationOptions &o) {
   line.option("--needs=FILE", o.needs, "").hide();
   line.option("--take-over=FD", o.take_over, "").hide();
   line.option("--record=FOLDER", o.record, "").hide();
+  line.flag("--stand-by", o.stand_by, "").hide();
 }
 
 Result<> refuse_given_away(const RestoreOptions &o) {

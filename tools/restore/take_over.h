@@ -26,6 +26,7 @@ struct MigrationOptions {
   std::string needs;             // a file that describes a running program
   std::optional<int> take_over;  // the socket
   std::string record;            // the folder of the migration
+  bool stand_by = false;         // the image is not the last one (stand_by.h)
 };
 void add_migration_options(CommandLine &line, MigrationOptions &o);
 

@@ -114,6 +114,32 @@ TEST_CASE("a unit with a damaged chunk is not in the file") {
   CHECK(damaged == 1);
 }
 
+TEST_CASE("of a later image of the chain, only what has changed is filled anew") {
+  Made made;
+  ContentsAhead before(*made.image, 0);
+  before.start(2, 0);
+  before.close(true);
+  made.second[kMiB + 7] ^= std::byte{1};
+  auto writer = must(ImageWriter::create(made.folder / "next", {.parent = made.folder / "image"}));
+  for (auto &[name, bytes] :
+       {std::pair{"device/0/cuda/a", &made.first}, {"device/0/cuda/b", &made.second}})
+    must(writer->append(must(writer->stream(name)), *bytes));
+  must(writer->finish({{"program", "test"}}));
+  std::unique_ptr<ImageReader> earlier = std::move(made.image);
+  made.image = must(ImageReader::open(made.folder / "next"));
+  {  // What has not changed is not read again.
+    std::fstream chunks(made.folder / "image/chunks.ckpt");
+    chunks.seekp(20 * kMiB);
+    chunks.put('?');
+    chunks.put('!');
+  }
+  ContentsAhead ahead(*made.image, 0);
+  ahead.take_over(before);
+  ahead.start(2, 0);
+  ahead.close(true);
+  check_contents(ahead, made);
+}
+
 TEST_CASE("a restore that is given up does not wait for the rest") {
   Made made;
   ContentsAhead ahead(*made.image, 0);

@@ -11,9 +11,11 @@
 
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "common/ipc/unix_socket.h"
 #include "storage/write/image_writer.h"
+#include "tools/migrate/ahead_out.h"
 #include "tools/migrate/image_in.h"
 #include "tools/migrate/image_out.h"
 #include "tools/migrate/move_record.h"
@@ -72,7 +74,8 @@ struct Links {
 // Both sides of the transfer of one image. `damage`: a byte of the file, after the sender has
 // opened it.
 Result<Stored> transfer(Links &links, u32 round, const std::string &from, const std::string &to,
-                        ChunkShelf &shelf, const storage::Key *key = nullptr) {
+                        ChunkShelf &shelf, const storage::Key *key = nullptr,
+                        std::optional<AheadIn> ahead = {}) {
   Result<SentImage> sent = fail("");
   std::thread sender([&] {
     auto image = storage::ImageReader::open(from, {.key = key});
@@ -81,7 +84,7 @@ Result<Stored> transfer(Links &links, u32 round, const std::string &from, const 
   auto receive = [&]() -> Result<Stored> {
     CKPT_TRY(Bytes body, links.to->receive(Kind::Image));
     std::optional<ImageOffer> offer = parse_image(body);
-    CKPT_TRY(Stored stored, receive_image(*links.to, *offer, to, shelf, key));
+    CKPT_TRY(Stored stored, receive_image(*links.to, *offer, to, shelf, key, std::move(ahead)));
     CKPT_CHECK(links.to->send(Kind::Stored, encode(stored)));
     return stored;
   };
@@ -163,6 +166,85 @@ TEST_CASE("migration: chunks of an earlier round are not sent again") {
   }
 }
 
+// Sends a part of the image's own chunks as a dump would that still writes it.
+void send_ahead(Links &links, AheadOut &out, u32 round, const std::string &image, size_t count) {
+  auto reader = storage::ImageReader::open(image);
+  REQUIRE(reader);
+  for (u32 n : own_chunks((*reader)->index())) {
+    const storage::ChunkEntry &c = (*reader)->index().chunks[n];
+    if (count-- == 0) break;
+    REQUIRE(out.send(*links.from, round, image + "/chunks.ckpt", c.offset, c.stored_size));
+  }
+  REQUIRE(links.from->send(Kind::Finished));
+}
+
+// What the receiver makes of it; `damage`: of the first piece.
+AheadIn take_ahead(Links &links, const std::string &path, bool damage) {
+  std::optional<AheadIn> in;
+  for (;;) {
+    Result<Frame> frame = links.to->receive();
+    REQUIRE(frame);
+    if (frame->kind == Kind::Finished) return std::move(*in);
+    if (frame->kind == Kind::Begin) {
+      in.reset();
+      in.emplace(*AheadIn::begin(path));
+      continue;
+    }
+    if (std::exchange(damage, false)) frame->body.back() ^= std::byte{1};
+    REQUIRE(in->take(*parse_piece(frame->body)));
+  }
+}
+
+TEST_CASE("migration: what came ahead is not sent again, unless it was damaged") {
+  for (bool damage : {false, true}) {
+    Folder here, there;
+    Links links;
+    ChunkShelf shelf;
+    AheadOut out;
+    write_image(here.file("0.img"), "", {1, 2, 3});
+    std::thread early([&] { send_ahead(links, out, 0, here.file("0.img"), 2); });
+    std::optional<AheadIn> in = take_ahead(links, there.file("0.img"), damage);
+    early.join();
+    CHECK(in->bytes() == 2 * kMiB);
+    u64 before = links.from->sent_bytes();
+    REQUIRE(
+        transfer(links, 0, here.file("0.img"), there.file("0.img"), shelf, nullptr, std::move(in)));
+    CHECK((links.from->sent_bytes() - before) / kMiB == (damage ? 2 : 1));
+    CHECK(is_sound(there.file("0.img")));
+  }
+}
+
+TEST_CASE("migration: what an earlier round has sent is not sent ahead") {
+  Folder here, there;
+  Links links;
+  AheadOut out;
+  write_image(here.file("0.img"), "", {1, 2});
+  out.arrived((*storage::ImageReader::open(here.file("0.img")))->index());
+  write_image(here.file("1.img"), "", {2, 3});
+  std::thread early([&] { send_ahead(links, out, 1, here.file("1.img"), 2); });
+  CHECK(take_ahead(links, there.file("1.img"), false).bytes() == kMiB);
+  early.join();
+}
+
+TEST_CASE("migration: a dump that begins again replaces what came ahead") {
+  Folder here, there;
+  Links links;
+  ChunkShelf shelf;
+  AheadOut out;
+  write_image(here.file("old.img"), "", {7, 8, 9});
+  write_image(here.file("0.img"), "", {1});
+  std::thread early([&] {
+    send_ahead(links, out, 0, here.file("old.img"), 3);
+    send_ahead(links, out, 0, here.file("0.img"), 1);
+  });
+  (void)take_ahead(links, there.file("0.img"), false);
+  std::optional<AheadIn> in = take_ahead(links, there.file("0.img"), false);
+  early.join();
+  REQUIRE(
+      transfer(links, 0, here.file("0.img"), there.file("0.img"), shelf, nullptr, std::move(in)));
+  CHECK(is_sound(there.file("0.img")));
+}
+
 TEST_CASE("migration: an encrypted image arrives, and needs its key") {
   Folder here, there;
   Links links;
@@ -239,24 +321,41 @@ TEST_CASE("migration: an image belongs to the other machine until it is taken ba
 }
 
 TEST_CASE("migration: rounds end when they no longer shorten the stop") {
-  RoundCost first{.dump_seconds = 1, .send_seconds = 10, .sent_bytes = 1000 * kMiB};
-  RoundCost second{
-      .dump_seconds = 0.1, .send_seconds = 1, .sent_bytes = 100 * kMiB, .period_seconds = 10};
+  RoundCost first{
+      .dump_seconds = 1, .rest_seconds = 9, .send_seconds = 10, .sent_bytes = 1000 * kMiB};
+  RoundCost second{.dump_seconds = 0.1,
+                   .rest_seconds = 0.9,
+                   .send_seconds = 1,
+                   .sent_bytes = 100 * kMiB,
+                   .period_seconds = 10};
+  RoundCost same = second;  // as many bytes, in a tenth of the time: it will not become less
+  same.period_seconds = 1;
   Rounds rounds(8, std::nullopt);
   CHECK(rounds.another());
   rounds.add(first);
   CHECK(rounds.another());
   rounds.add(second);
   CHECK(rounds.another());
-  CHECK(rounds.predicted_downtime() == doctest::Approx(1.1).epsilon(0.01));
+  CHECK(rounds.predicted_downtime() == doctest::Approx(0.1).epsilon(0.01));
   rounds.add(second);
+  CHECK(rounds.another());  // the same bytes, but they took ten times as long to change
+  rounds.add(same);
   CHECK(!rounds.another());
   CHECK(!rounds.too_long());
+  Rounds saturated(8, std::nullopt);
+  RoundCost shorter = second;  // as many bytes, in half the time
+  shorter.period_seconds = 5;
+  for (const RoundCost &r : {first, second, shorter}) saturated.add(r);
+  CHECK(!saturated.another());
+  shorter.sent_bytes /= 2;
+  Rounds converges(8, std::nullopt);
+  for (const RoundCost &r : {first, second, shorter}) converges.add(r);
+  CHECK(converges.another());
   Rounds bounded(8, 0.5);
-  for (const RoundCost &r : {first, second, second}) bounded.add(r);
+  for (const RoundCost &r : {first, second, same}) bounded.add(r);
   CHECK(!bounded.another());
   REQUIRE(bounded.too_long());
-  CHECK(bounded.too_long()->find("changes 10.0 MiB/s, and the link carries 100.0 MiB/s") !=
+  CHECK(bounded.too_long()->find("changes 100.0 MiB/s, and the link carries 100.0 MiB/s") !=
         std::string::npos);
   Rounds good(8, 2);
   for (const RoundCost &r : {first, second}) good.add(r);
