@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import PROGRAMS, wait_for
+from conftest import BUILD, wait_for
 from hostile_user import criu_for_users  # noqa: F401
 from rootless import UID, as_user, assert_is_users, refused, root, status, user  # noqa: F401 (fixtures)
 from test_mpi import STEPS, check_end, mpi  # noqa: F401 (mpi is a fixture)
@@ -130,7 +130,7 @@ def test_root_is_told_who_can_dump_and_restore_it(user, root, program):
     assert "isolated (ckpt-run --isolate)" in said and "runuser" in said
     user.dump(job.pid, "b.img")
     job.wait()
-    said = refused(root("ckpt-restore", "b.img"))
+    said = refused(root("ckpt-restore", "--trust-image", "b.img"))
     assert "isolated (ckpt-run --isolate)" in said and "runuser" in said
     assert root("ckpt-run", "--isolate", "true").returncode == 125
 
@@ -151,7 +151,16 @@ def test_the_program_itself_gets_no_rights(user):
     user.env["DUMP"] = user.command("ckpt-dump")[-1]
     job = user.run("/usr/bin/python3", "-c", script, options=["--isolate"])
     assert job.wait() == 0, job.error_text
-    assert job.lines[0].startswith("1 ") and "started by the isolated program itself" in job.text
+    assert job.lines[0].startswith("1 ") and "started by an isolated program" in job.text
+
+
+def test_it_checkpoints_itself(user):
+    job = user.run(BUILD / "examples" / "selfcheckpoint", options=["--isolate"])
+    assert job.wait() == 0, job.error_text
+    assert job.text.count("checkpointed") >= 1, job.text
+    image = next(user.folder.glob("*.img"))
+    copy = user.start("ckpt-restore", image.name)
+    assert copy.wait() == 0, copy.error_text
 
 
 @pytest.mark.alone

@@ -52,15 +52,9 @@ void check_seccomp(const Target &target, Reasons &reasons) {
 bool helper_listens() { return connect_unix(helper_socket()).has_value(); }
 
 // For a user other than root. `alone`: CRIU needs only its capabilities. In the namespaces of an
-// isolated program its user has all of them, unless the program itself runs this tool.
+// isolated program its user has all of them.
 Way way_of_user(bool alone, Reasons &reasons) {
-  if (is_isolated()) {
-    if (rights_in_isolation() == 0)
-      reasons.push_back(
-          "this command was started by the isolated program itself (ckpt-run --isolate), which has "
-          "no rights: run it outside of the program, or let the program call ckpt_checkpoint()");
-    return Way::Own;
-  }
+  if (is_isolated()) return Way::Own;
   u64 missing = helper::criu_capabilities() & ~helper::own_capabilities();
   if (missing == 0 && alone) return Way::Own;
   if (helper_listens()) return Way::Helper;

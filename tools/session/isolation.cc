@@ -82,6 +82,10 @@ bool is_isolated(pid_t pid) {
 bool is_isolated() { return is_isolated(::getpid()); }
 
 Result<> enter_isolation_of(pid_t pid) {
+  if (is_isolated() && rights_in_isolation() == 0)
+    return fail_with_hint(
+        "this command was started by an isolated program (ckpt-run --isolate), which has no rights",
+        "run it outside of the program, or let the program call ckpt_checkpoint()");
   if (!is_isolated(pid) ||
       proc::namespace_inode(pid, "user") == proc::namespace_inode(::getpid(), "user"))
     return {};
