@@ -12,6 +12,7 @@ from conftest import BUILD, wait_for
 from hostile_user import criu_for_users  # noqa: F401
 from rootless import UID, as_user, assert_is_users, refused, root, status, user  # noqa: F401 (fixtures)
 from test_mpi import STEPS, check_end, mpi  # noqa: F401 (mpi is a fixture)
+from test_opencl import OPENCL
 
 NAMESPACES = subprocess.run([*as_user(), "unshare", "--user", "--map-current-user", "--net", "true"], capture_output=True)
 
@@ -155,17 +156,46 @@ def test_the_program_itself_gets_no_rights(user):
 
 
 def test_it_checkpoints_itself(user):
-    job = user.run(BUILD / "examples" / "selfcheckpoint", options=["--isolate"])
+    image = user.folder / "self.img"
+    job = user.run(BUILD / "examples" / "selfcheckpoint", 20, 10, image, options=["--isolate"])
     assert job.wait() == 0, job.error_text
-    assert job.text.count("checkpointed") >= 1, job.text
-    image = next(user.folder.glob("*.img"))
-    copy = user.start("ckpt-restore", image.name)
+    copy = user.start("ckpt-restore", str(image))
+    assert copy.wait() == 0, copy.error_text
+
+
+NAMELESS = {
+    "memfd_create(2): x": "import mmap, os; f = os.memfd_create('x'); os.ftruncate(f, 4096); m = mmap.mmap(f, 4096)",
+    "the unlinked file": "import mmap, os; f = os.open('u', os.O_RDWR | os.O_CREAT); os.unlink('u'); os.ftruncate(f, 4096); "
+                         "m = mmap.mmap(f, 4096)",
+    "System V shared memory": "import ctypes; c = ctypes.CDLL(None); c.shmat.restype = ctypes.c_void_p; "
+                              "c.shmat(c.shmget(0, 4096, 0o1600), None, 0)"}
+
+
+@pytest.mark.parametrize("what", NAMELESS)
+def test_memory_that_criu_cannot_read_there_is_refused_by_name(user, what):
+    job = user.run("/usr/bin/python3", "-c", NAMELESS[what] + "; print('ready', flush=True); input()", options=["--isolate"],
+                   stdin=subprocess.PIPE)
+    job.wait_lines(1)
+    said = refused(user.tool("ckpt-dump", job.pid, "-o", "a.img"))
+    assert what in said and "without --isolate" in said
+    assert job.process.poll() is None
+
+
+@pytest.mark.skipif(not (OPENCL / "ocl-objects").exists(), reason="OpenCL programs are not built")
+def test_an_opencl_program(user):
+    job = user.run(OPENCL / "ocl-objects", options=["--isolate"])
+    job.wait_lines(1)
+    user.dump(job.pid, "a.img")
+    assert job.wait() == 85
+    (user.folder / "finish").touch()
+    copy = user.start("ckpt-restore", "a.img")
     assert copy.wait() == 0, copy.error_text
 
 
 @pytest.mark.alone
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
 def test_an_mpi_job_of_a_user(user, mpi):  # noqa: F811
-    """Open MPI and MPICH on one node: dumped twice, and the ranks end with the right result."""
+    """On one node: dumped twice, and the ranks end with the right result."""
     mpirun, ranks = mpi
     copy = user.folder / "ranks"
     copy.write_bytes(pathlib.Path(ranks).read_bytes())

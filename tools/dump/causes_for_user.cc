@@ -3,12 +3,17 @@
 
 #include <sys/stat.h>
 
+#include <set>
+#include <string_view>
+
 #include "common/proc/file.h"
+#include "common/proc/maps.h"
 #include "common/proc/status.h"
 #include "tools/dump/running_files.h"
 #include "tools/manifest/open_rights.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/watches.h"
+#include "tools/session/isolation.h"
 
 namespace ckpt::tools {
 namespace {
@@ -34,6 +39,22 @@ void add_files_with_other_name(const Target &target, Reasons &reasons) {
                         name_of(p), d.fd, d.target, kRemedy));
 }
 
+constexpr std::string_view kUnlinked = " (deleted)";
+
+// Shared anonymous memory is read otherwise. What ckpt and its software device map is unmapped before.
+std::string nameless_memory(const ProcMapping &m) {
+  std::string_view name = m.path;
+  if (!name.ends_with(kUnlinked)) return {};
+  name.remove_suffix(kUnlinked.size());
+  if (name.starts_with("/SYSV")) return "System V shared memory";
+  if (name == "/dev/zero" || name.starts_with("/memfd:ckpt-") ||
+      name.starts_with("/memfd:softcuda"))
+    return {};
+  if (name.starts_with("/memfd:"))
+    return fmt::format("memory without a name (memfd_create(2): {})", name.substr(7));
+  return fmt::format("the unlinked file {}", name);
+}
+
 }  // namespace
 
 // CRIU opens what is watched by its inode (open_by_handle_at(2)), which needs CAP_DAC_READ_SEARCH.
@@ -49,6 +70,19 @@ void check_watches_of_user(const Target &target, const CriuRights &rights, Closa
 }
 
 // PTRACE_O_SUSPEND_SECCOMP needs CAP_SYS_ADMIN.
+void check_mappings_of_isolated(const Target &target, Reasons &reasons) {
+  if (!is_isolated()) return;
+  for (const Process &p : target.processes) {
+    std::set<std::string> named;
+    for (const ProcMapping &m : proc::mappings_of(p.pid))
+      if (std::string what = nameless_memory(m); !what.empty() && named.insert(what).second)
+        reasons.push_back(fmt::format(
+            "{} has mapped {}, which CRIU cannot read in an isolated program: start it without "
+            "--isolate, and dump it by ckpt-helper or as root",
+            name_of(p), what));
+  }
+}
+
 void check_filters_of_user(const Target &target, const CriuRights &rights, Reasons &reasons) {
   constexpr int kFilter = 2;
   if (!rights.unprivileged()) return;

@@ -10,9 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <string_view>
 #include <vector>
 
+#include "agent/protocol.h"
 #include "common/base/file_text.h"
 #include "common/base/unique_fd.h"
 #include "common/base/words.h"
@@ -70,6 +72,7 @@ Result<> isolate() {
   if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
     return fail_with_hint(
         fmt::format("cannot make namespaces for the program: {}", strerror(errno)), kWhereAllowed);
+  ::setenv(protocol::kIsolatedVariable, "1", 1);
   CKPT_CHECK(map_user(uid, gid));
   return start_loopback();
 }
