@@ -420,8 +420,8 @@ def test_the_last_dump_is_killed_after_it_has_ended_the_program(machines):
 def test_the_restore_that_stands_by_is_killed(machines):
     m = machines
     job = m.counter()
-    move = held(m, job, "round-1")
-    waiting = [p for p in tree_of(m.rsh_pid()) if "--stand-by" in " ".join(commands_of([p]))]
+    move = held(m, job, "round-1", "--rounds", "2")  # each later round is held, too
+    waiting = [p for p in tree_of(m.rsh_pid()) if "--stand-by" in pathlib.Path(f"/proc/{p}/cmdline").read_text().split("\0")]
     assert len(waiting) == 2, "a process in the background, and one that waits for it"
     for pid in waiting:
         os.kill(pid, signal.SIGKILL)
@@ -445,9 +445,9 @@ def test_a_program_that_ends_here_during_the_migration(machines):
 
 # ---- the connection
 
-def held(m, job, point):
+def held(m, job, point, *options):
     """A migration that is stopped at this point."""
-    move = m.start(job.pid, "there", "--link-timeout", "3", env={"CKPT_TEST_HOLD_AT": point})
+    move = m.start(job.pid, "there", "--link-timeout", "3", *options, env={"CKPT_TEST_HOLD_AT": point})
     wait_for(lambda: pathlib.Path(f"/proc/{move.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T", point)
     return move
 

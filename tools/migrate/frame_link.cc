@@ -49,6 +49,12 @@ Result<> FrameLink::wait(int fd, short event, Clock::time_point since) {
   return {};
 }
 
+// The other side reads no more. It may have said why, while this one was sending.
+Failure FrameLink::lost() {
+  for (;;)
+    if (Result<Frame> frame = receive(); !frame) return Failure(std::move(frame).error());
+}
+
 Result<> FrameLink::write(ByteView data) {
   for (auto since = Clock::now(); !data.empty();) {
     ssize_t n = ::write(out_.get(), data.data(), data.size());
@@ -57,7 +63,7 @@ Result<> FrameLink::write(ByteView data) {
       sent_ += static_cast<u64>(n);
       since = Clock::now();
     } else if (n < 0 && errno == EPIPE) {
-      return hung_up();
+      return lost();
     } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
       return fail_errno("cannot write to the other machine");
     } else {

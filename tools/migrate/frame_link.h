@@ -72,6 +72,7 @@ class FrameLink {
   void close();
 
  private:
+  Failure lost();
   Result<> write(ByteView data);
   Result<> read(std::span<std::byte> data);
   Result<> wait(int fd, short event, Clock::time_point since);

@@ -3,6 +3,7 @@
 // The parts of a migration without its processes: messages, images over a connection, decisions and
 // the policy of rounds.
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -146,6 +147,16 @@ TEST_CASE("migration: a frame that is too long ends the connection before its me
   Result<Frame> frame = link.receive();
   REQUIRE(!frame);
   CHECK(frame.error().what.find("protocol") != std::string::npos);
+}
+
+TEST_CASE("migration: a sender learns why the other side has gone") {
+  ::signal(SIGPIPE, SIG_IGN);  // as ckpt-migrate blocks it
+  Links links;
+  REQUIRE(links.to->send(Kind::Failed, encode(Error{"the disk is full", ""})));
+  links.to.reset();
+  Result<> sent = links.from->send(Kind::Ahead, Bytes(kMiB));
+  REQUIRE(!sent);
+  CHECK(sent.error().what.find("the disk is full") != std::string::npos);
 }
 
 TEST_CASE("migration: chunks of an earlier round are not sent again") {
