@@ -56,6 +56,16 @@ void write_error_report(const std::string &path, const Error &error, int code,
   if (!written) log::warn("the report was not written: {}", written.error().text());
 }
 
+int fail_with_report(const std::string &path, int code, const Error &error) {
+  write_error_report(path, error, code, code == kWrongUsage ? kUsage : "");
+  return fail_with_code(code, error);
+}
+
+Result<int> with_report(Result<int> code, const std::string &path, int failed) {
+  if (!code) write_error_report(path, code.error(), failed);
+  return code;
+}
+
 int run_tool_with_json(CommandLine &line, int argc, const char *const *argv, int failed,
                        const bool &as_json, const std::function<Result<int>()> &run) {
   return run_tool(line, argc, argv, failed, [&] {

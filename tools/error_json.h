@@ -31,6 +31,11 @@ nlohmann::json error_report(const Error &error, int code, const std::string &kin
 void write_error_report(const std::string &path, const Error &error, int code,
                         const std::string &kind = {});
 
+// For a tool that has --json-report=FILE (`path`, which is absolute; empty: none). A failure is
+// reported there, too: one with an exit code of its own, and what the tool's main part returns.
+int fail_with_report(const std::string &path, int code, const Error &error);
+Result<int> with_report(Result<int> code, const std::string &path, int failed);
+
 // As run_tool(), for a tool that has --json (`as_json`, which parsing sets): what fails is reported
 // on standard output, too, in place of the tool's report.
 int run_tool_with_json(CommandLine &line, int argc, const char *const *argv, int failed,

@@ -287,18 +287,13 @@ Result<int> run(Options &o) {
   return run_restore(std::move(o.restore), job.get(), std::move(signals));
 }
 
-// A failure is reported there, too: only a program that runs has made another report.
+// Only a program that runs has made another report.
 Result<int> run_with_report(Options &o) {
   std::string &report = o.restore.json_report;
   if (!report.empty()) report = std::filesystem::absolute(report).string();
   const std::string file = report;
-  if (Result<> sound = check(o); !sound) {
-    write_error_report(file, sound.error(), kWrongUsage, kUsage);
-    return fail_with_code(kWrongUsage, sound.error());
-  }
-  Result<int> code = run(o);
-  if (!code) write_error_report(file, code.error(), kFailed);
-  return code;
+  if (Result<> sound = check(o); !sound) return fail_with_report(file, kWrongUsage, sound.error());
+  return with_report(run(o), file, kFailed);
 }
 
 void add_options(CommandLine &line, Options &o) {

@@ -56,18 +56,18 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &pla
       running_(std::move(running)),
       agents_(plan, keeper.socket_path()),
       help_(std::move(help)) {
-  keeper_.on_restored([this](UniqueFd fd, u32 agent) { agents_.connected(agent, std::move(fd)); });
-  keeper_.on_cancel([this](int signal) { cancel(signal); });
-  keeper_.on_window_change([this] {
+  Keeper::Hooks &hooks = keeper_.hooks();
+  hooks.restored = [this](UniqueFd fd, u32 agent) { agents_.connected(agent, std::move(fd)); };
+  hooks.cancel = [this](int signal) { cancel(signal); };
+  hooks.window_changed = [this] {
     if (streams_) streams_->window_changed();
-  });
-  keeper_.on_job_stop(
-      [this] {
-        if (streams_) streams_->before_stop();
-      },
-      [this] {
-        if (streams_) streams_->after_stop();
-      });
+  };
+  hooks.before_stop = [this] {
+    if (streams_) streams_->before_stop();
+  };
+  hooks.after_stop = [this] {
+    if (streams_) streams_->after_stop();
+  };
   tell_copy();
   thread_ = std::thread([this] { run(); });
 }
@@ -162,7 +162,7 @@ Result<> Restore::restore_host_side() {
     return try_criu(true);
   }
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
-  keeper_.on_renewal([alias = alias_.get()] { alias->renew(); });
+  keeper_.hooks().renewed = [alias = alias_.get()] { alias->renew(); };
   if (plan_.rights.by_helper() || plan_.manifest.isolated) return try_criu(true);
   if (!pids_taken(plan_.manifest) && !terminals_taken(plan_.manifest)) {
     Result<> done = try_criu(false);

@@ -79,12 +79,6 @@ struct Options {
   std::vector<std::string> program;
 };
 
-// For a failure whose exit code is not kOwnFailure.
-int fail_run(const Options &o, int code, const Error &error) {
-  write_error_report(o.json_report, error, code, code == kWrongUsage ? kUsage : "");
-  return fail_with_code(code, error);
-}
-
 Result<> report_start(const Options &o, pid_t program) {
   if (o.json_report.empty()) return {};
   CKPT_TRY(UniqueFd out, open_output(o.json_report, O_TRUNC, 0666));
@@ -204,10 +198,10 @@ Result<int> run_program(const Options &options) {
   CKPT_TRY(ProgramEnvironment environment, program_environment(devices));
   CKPT_CHECK(add_manager(options.managed, !options.device.empty(), environment));
   if (Result<> sliced = add_slices(options.guest, environment); !sliced)
-    return fail_run(options, kWrongUsage, sliced.error());
+    return fail_with_report(options.json_report, kWrongUsage, sliced.error());
   if (environment.software_cuda)
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
-      return fail_run(options, kCannotExecute, r.error());
+      return fail_with_report(options.json_report, kCannotExecute, r.error());
   audit_if_wanted(options, environment);
   if (options.managed_memory == "kept" && !environment.toucher.empty())
     environment.put_in_front("LD_PRELOAD", environment.toucher);
@@ -228,7 +222,8 @@ Result<int> run_program(const Options &options) {
   int why = 0;
   Result<pid_t> program = start_program(options, environment, *keeper, &why);
   if (!program)
-    return fail_run(options, why == ENOENT ? kNotFound : kCannotExecute, program.error());
+    return fail_with_report(options.json_report, why == ENOENT ? kNotFound : kCannotExecute,
+                            program.error());
   if (Result<> reported = report_start(options, *program); !reported)
     log::warn("the report was not written: {}", reported.error().text());
   release_streams();
@@ -274,21 +269,15 @@ Result<int> run(Options &o) {
   if (!o.json_report.empty()) o.json_report = std::filesystem::absolute(o.json_report).string();
   Result<> sound = complete_job(o);
   if (sound) sound = check(o);
-  if (!sound) return fail_run(o, kWrongUsage, sound.error());
+  if (!sound) return fail_with_report(o.json_report, kWrongUsage, sound.error());
   if (o.managed_on_host) o.managed_memory = "host";
   if (o.guest.guest && !o.managed.priority) o.managed.priority = kGuestPriority;
   if (o.list_devices) return print_devices(o);
   if (!o.program.empty()) return run_program(o);
-  return fail_run(o, kWrongUsage,
-                  {"no program was given",
-                   "write ckpt-run PROGRAM, or "
-                   "ckpt-run --help for the options"});
-}
-
-Result<int> run_with_report(Options &o) {
-  Result<int> code = run(o);
-  if (!code) write_error_report(o.json_report, code.error(), kOwnFailure);
-  return code;
+  return fail_with_report(o.json_report, kWrongUsage,
+                          {"no program was given",
+                           "write ckpt-run PROGRAM, or "
+                           "ckpt-run --help for the options"});
 }
 
 void add_options(CommandLine &line, Options &o) {
@@ -357,5 +346,6 @@ int main(int argc, char **argv) {
   // option.
   int own = line.count_options(argc, argv);
   o.program.assign(argv + own, argv + argc);
-  return run_tool(line, own, argv, kOwnFailure, [&] { return run_with_report(o); });
+  return run_tool(line, own, argv, kOwnFailure,
+                  [&] { return with_report(run(o), o.json_report, kOwnFailure); });
 }

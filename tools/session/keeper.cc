@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -13,10 +12,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <span>
 #include <thread>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "tools/criu/interrupted_waits.h"
 #include "tools/session/end_mark.h"
 #include "tools/session/leftovers.h"
 #include "tools/session/process_tree.h"
@@ -25,9 +27,14 @@
 namespace ckpt::tools {
 namespace {
 
-// Processes of one program, which may all come at once.
-constexpr Newcomers::Limits kNewcomers{
-    .waiting = 256, .waiting_of_source = 256, .greeting = 64, .greeting_of_source = 64};
+// ckpt-dump itself removes the mark if the program continues before the image is complete.
+void mark_dump(const SessionFolder &folder, bool under_way) {
+  std::string marker = folder.file(protocol::kDumpMarker);
+  if (under_way)
+    std::ofstream{marker};
+  else
+    ::unlink(marker.c_str());
+}
 
 bool ends_a_tool(int signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
@@ -41,16 +48,10 @@ Result<std::unique_ptr<Keeper>> Keeper::create(Options options) {
   CKPT_TRY(KeeperSignals signals, KeeperSignals::take());
   std::unique_ptr<Keeper> k(new Keeper(std::move(options), std::move(folder), std::move(signals)));
   k->socket_path_ = k->folder_.file(protocol::kSessionSocket);
-  CKPT_TRY(k->listener_, Listener::create("the session", kNewcomers));
-  CKPT_TRY(UniqueFd socket, listen_unix(k->socket_path_));
-  CKPT_CHECK(k->listener_->listen(std::move(socket)));
-  k->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!k->wake_) return fail_errno("cannot create an eventfd");
+  CKPT_CHECK(k->requests_.listen(k->socket_path_));
+  CKPT_CHECK(k->posted_.open());
   std::string foreign;
-  for (pid_t child : ProcessTable::read().children(::getpid())) {
-    foreign += fmt::format("{}\n", child);
-    k->foreign_.insert(child);
-  }
+  for (pid_t child : k->processes_.note_foreign()) foreign += fmt::format("{}\n", child);
   k->files_.write(kForeignChildrenFile, foreign);
   CKPT_CHECK(k->renew_files_hourly());
   // Orphans of the program become our children, so that ckpt-dump recognises them, and no zombie of
@@ -69,7 +70,7 @@ Result<> Keeper::renew_files_hourly() {
     u64 times;
     if (::read(renewal_.get(), &times, sizeof times) != sizeof times) return true;
     files_.renew();
-    if (renewed_) renewed_();
+    if (hooks_.renewed) hooks_.renewed();
     return true;
   });
   return {};
@@ -100,22 +101,22 @@ void Keeper::image_written(const std::string &image) {
 // Job control has stopped the program. Stops the keeper too, so that its parent sees the job stop.
 // During a dump it is CRIU that stops the program, which the parent must not see.
 void Keeper::program_stopped(int signal) {
-  if (dumps_open_ > 0) return;
+  if (dump_.open > 0) return;
   log::debug("the program was stopped by signal {}", signal);
   // Another process may have continued the program already.
   if (Result<Process> p = read_process(program_); !p || p->state != 'T') return;
-  if (before_stop_) before_stop_();
+  if (hooks_.before_stop) hooks_.before_stop();
   StopWatcher watcher(program_);
   stop_watcher_ = watcher.pid();
   if (watcher.started()) ::kill(::getpid(), SIGSTOP);
-  if (after_stop_) after_stop_();
+  if (hooks_.after_stop) hooks_.after_stop();
 }
 
 void Keeper::program_ended(int wait_status) {
   ended_ = true;
   outcome_.wait_status = wait_status;
-  if (dumped_image_ && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL)
-    outcome_.image = dumped_image_;
+  if (dump_.image && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL)
+    outcome_.image = dump_.image;
   if (WIFEXITED(wait_status) && !last_image_.empty()) mark_ended(last_image_);
 }
 
@@ -126,18 +127,50 @@ void Keeper::program_failed(Error why) {
 
 void Keeper::watch(int fd, std::function<bool()> f) { watches_.push_back({fd, std::move(f)}); }
 
-void Keeper::post(std::function<void()> f) {
-  std::lock_guard lock(posted_mutex_);
-  posted_.push_back(std::move(f));
-  u64 one = 1;
-  if (::write(wake_.get(), &one, sizeof one) <
-      0) { /* the counter is full, so the loop wakes anyway */
-  }
+Result<> Keeper::start_dump(const std::vector<std::string> &arguments, const std::string &folder,
+                            DumpEnded ended, const std::vector<int> &inherited) {
+  std::vector<std::string> all{std::to_string(program_)};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return dumps_.start(std::move(all), folder, DumpTools::Of::Program, std::move(ended), inherited);
 }
 
-void Keeper::on_job_stop(std::function<void()> before, std::function<void()> after) {
-  before_stop_ = std::move(before);
-  after_stop_ = std::move(after);
+Result<> Keeper::start_job_dump(const std::vector<std::string> &arguments,
+                                const std::string &folder, DumpEnded ended) {
+  return dumps_.start(arguments, folder, DumpTools::Of::Job, std::move(ended), {});
+}
+
+void Keeper::dump_begins(bool on_new_connection) {
+  if (dump_.open == 0) dump_.stopped_before = stopped_in(ProcessTable::read().tree(program_));
+  if (on_new_connection) dump_.open++;
+  mark_dump(folder_, true);
+}
+
+// ckpt-dump has ended, and so has its CRIU, which shares the connection. If the tool was killed,
+// the program may still be stopped: continue it. But if the image was complete, the program must
+// not run beside its image, which --leave-running would have requested: end it.
+void Keeper::dump_disconnected() {
+  dump_.open--;
+  if (dump_.open == 0) mark_dump(folder_, false);
+  if (!program_) return;
+  if (!dump_.image)
+    continue_program();
+  else if (!ended_)
+    kill_tree(program_);
+  else
+    for (const Process &p : processes_.all()) ::kill(p.pid, SIGKILL);
+}
+
+// If the program's root was killed meanwhile, its orphans continue.
+void Keeper::continue_program() {
+  std::vector<Process> all = processes_.all();
+  restart_interrupted_waits(all);
+  continue_processes(std::move(all), dump_.stopped_before);
+}
+
+void Keeper::image_complete(std::string image, std::optional<std::string> moved_to) {
+  dump_.image = std::move(image);
+  if (moved_to) outcome_.moved_to = std::move(moved_to);
+  for (const Process &p : ProcessTable::read().tree(program_)) dump_.processes.push_back(p.pid);
 }
 
 Keeper::Outcome Keeper::run() {
@@ -154,8 +187,8 @@ void Keeper::reap_dumped_processes() {
   for (auto end = Clock::now() + 10s; Clock::now() < end;) {
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    std::erase_if(dumped_processes_, [](pid_t pid) { return !read_process(pid); });
-    if (dumped_processes_.empty()) return;
+    std::erase_if(dump_.processes, [](pid_t pid) { return !read_process(pid); });
+    if (dump_.processes.empty()) return;
     std::this_thread::sleep_for(1ms);
   }
 }
@@ -164,83 +197,33 @@ void Keeper::reap_dumped_processes() {
 bool Keeper::finished() {
   if (!ended_) return false;
   // ckpt-dump may still remove older images (--keep); a batch system kills what is left of a job.
-  if (outcome_.image) return dump_requests_.empty();
+  if (outcome_.image) return !dumps_.any();
   if (outcome_.error) return true;
   if (dump_has_orphans()) return false;
   if (!proxies_.any()) return true;
-  if (!program_lives()) proxies_.release_parked();
+  if (!processes_.any()) proxies_.release_parked();
   return false;
-}
-
-// Orphans of the program are children of the keeper, or of the stem of ckpt-helper.
-std::vector<pid_t> Keeper::children_of_program(const ProcessTable &table) const {
-  std::vector<pid_t> all = table.children(::getpid());
-  std::erase_if(all, [this](pid_t p) { return foreign_.contains(p) || proxies_.has(p); });
-  if (helper_stem_)
-    for (pid_t child : table.children(helper_stem_)) all.push_back(child);
-  return all;
-}
-
-// Below the keeper there are also its stem, with the program as its child, and dumps.
-std::vector<Process> Keeper::processes_of_program() const {
-  ProcessTable table = ProcessTable::read();
-  std::vector<Process> all;
-  auto add_tree = [&](pid_t root) {
-    for (const Process &p : table.tree(root))
-      if (p.state != 'Z' && p.state != 'X') all.push_back(p);
-  };
-  for (pid_t child : children_of_program(table))
-    if (!is_own_helper(child))
-      add_tree(child);
-    else if (runs_stems(child))
-      for (pid_t below : table.children(child)) add_tree(below);
-  return all;
-}
-
-bool Keeper::program_lives() const {
-  return std::ranges::any_of(processes_of_program(),
-                             [](const Process &p) { return !is_own_helper(p.pid); });
 }
 
 // Its root has ended, but its descendants have not. They still need the keeper, which continues
 // them if the dump fails: it may have stopped them, or be about to release them.
-bool Keeper::dump_has_orphans() const { return dumps_open_ > 0 && program_lives(); }
-
-// A PID namespace ends with its first process.
-void Keeper::kill_program() {
-  for (pid_t child : children_of_program(ProcessTable::read())) kill_tree(child);
-  if (helper_stem_) ::kill(helper_stem_, SIGKILL);
-}
+bool Keeper::dump_has_orphans() const { return dump_.open > 0 && processes_.any(); }
 
 void Keeper::turn() {
   std::vector<pollfd> fds{
-      {signals_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {listener_->fd(), POLLIN, 0}};
+      {signals_.fd(), POLLIN, 0}, {posted_.fd(), POLLIN, 0}, {requests_.listener_fd(), POLLIN, 0}};
   for (const Watch &w : watches_) fds.push_back({w.fd, POLLIN, 0});
-  for (const Client &c : clients_) fds.push_back({c.fd.get(), POLLIN, 0});
+  size_t at = 3, watches = watches_.size(), clients = at + watches;
+  requests_.add_to(fds);
   if (::poll(fds.data(), fds.size(), -1) < 0) return;
-  size_t at = 3;
-  // New watches and clients are added at the end, behind those that were polled.
-  size_t watches = watches_.size(), clients = clients_.size();
+  // New watches are added at the end, behind those that were polled.
   auto w = watches_.begin();
   for (size_t i = 0; i < watches; i++, at++)
     w = fds[at].revents && !w->call() ? watches_.erase(w) : ++w;
-  auto c = clients_.begin();
-  for (size_t i = 0; i < clients; i++, at++)
-    c = fds[at].revents && !serve(*c) ? clients_.erase(c) : ++c;
-  if (fds[2].revents) turn_listener();
-  if (fds[1].revents) run_posted();
+  requests_.serve(std::span(fds).subspan(clients));
+  if (fds[2].revents) requests_.turn_listener();
+  if (fds[1].revents) posted_.run();
   if (fds[0].revents) handle_signals();
-}
-
-void Keeper::run_posted() {
-  u64 count;
-  if (::read(wake_.get(), &count, sizeof count) < 0) return;
-  std::vector<std::function<void()>> now;
-  {
-    std::lock_guard lock(posted_mutex_);
-    now.swap(posted_);
-  }
-  for (auto &f : now) f();
 }
 
 void Keeper::handle_signals() {
@@ -255,8 +238,8 @@ void Keeper::handle_signal(const signalfd_siginfo &info) {
     case SIGTTIN:
     case SIGTTOU: return;
     case SIGWINCH:
-      if (window_changed_)
-        window_changed_();
+      if (hooks_.window_changed)
+        hooks_.window_changed();
       else if (!from_terminal(info))
         forward(signal);
       return;
@@ -264,7 +247,7 @@ void Keeper::handle_signal(const signalfd_siginfo &info) {
       if (static_cast<pid_t>(info.ssi_pid) == stop_watcher_) return;  // the program runs already
       // SIGCONT to this process alone is meant for the program.
       Result<Process> p = read_process(program_);
-      if (program_ && p && p->state == 'T' && dumps_open_ == 0) forward(signal);
+      if (program_ && p && p->state == 'T' && dump_.open == 0) forward(signal);
       return;
     }
     default:
@@ -273,9 +256,9 @@ void Keeper::handle_signal(const signalfd_siginfo &info) {
 }
 
 void Keeper::forward(int signal) {
-  if (!ended_ && signal_ && signal_(signal)) return;
+  if (!ended_ && hooks_.signal && hooks_.signal(signal)) return;
   if (restoring() && ends_a_tool(signal))
-    cancel_(signal);
+    hooks_.cancel(signal);
   else if (program_ == 0)
     early_signals_.push_back(signal);
   else if (!ended_)
@@ -295,7 +278,7 @@ void Keeper::reap() {
     // The child of a stem that was killed is ours too.
     if (pid == program_) program_ended(status);
     proxies_.reaped(pid);
-    dump_ended(pid, status);
+    dumps_.reaped(pid, status);
   }
 }
 

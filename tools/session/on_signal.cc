@@ -56,11 +56,11 @@ Result<std::unique_ptr<OnSignal>> OnSignal::start(Keeper &keeper, std::vector<in
     if (::read(self->timer_.get(), &times, sizeof times) == sizeof times) self->checkpoint();
     return true;
   });
-  keeper.on_signal([self = o.get(), signals = std::move(signals)](int signal) {
+  keeper.hooks().signal = [self = o.get(), signals = std::move(signals)](int signal) {
     if (std::ranges::find(signals, signal) == signals.end()) return false;
     self->arrived(signal);
     return true;
-  });
+  };
   return o;
 }
 

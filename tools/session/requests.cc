@@ -1,38 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The requests to a session keeper (agent/protocol.h), from agents and tools.
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include "tools/session/requests.h"
+
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include <nlohmann/json.hpp>
 
 #include "common/base/clock.h"
-#include "common/base/json_fields.h"
-#include "common/base/json_text.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
-#include "tools/criu/interrupted_waits.h"
 #include "tools/device/apis.h"
-#include "tools/proc/command.h"
 #include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
-#include "tools/session/isolation.h"
 #include "tools/session/keeper.h"
-#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
 
 using protocol::Type;
 using namespace std::chrono_literals;
+
+// Processes of one program, which may all come at once.
+constexpr Newcomers::Limits kNewcomers{
+    .waiting = 256, .waiting_of_source = 256, .greeting = 64, .greeting_of_source = 64};
 
 constexpr auto kReportTimeout = 5s;
 constexpr size_t kMaxRequestBytes = 64u << 10;
@@ -43,9 +35,6 @@ Result<> reply(int fd, const Result<> &result) {
   w.str(result.error().what).str(result.error().hint);
   return send_message_at_once(fd, static_cast<u16>(Type::Failed), w.bytes());
 }
-
-// The report of a job has a part for each member, of which there may be thousands.
-constexpr size_t kMaxReportBytes = 16u << 20;
 
 // The agent listens again shortly after its program was woken, so connecting is retried.
 void report_failure(pid_t program, const Error &error) {
@@ -79,22 +68,33 @@ void report_in_background(pid_t program, const Error &error) {
 
 }  // namespace
 
-Error dump_error(const nlohmann::json &report) {
-  const nlohmann::json &error = json_member(report, "error");
-  return {json_string(error, "what", "ckpt-dump failed"), json_string(error, "hint")};
-}
-
-Keeper::Client::Client(UniqueFd fd, Listener::Id newcomer, pid_t peer)
+KeeperRequests::Client::Client(UniqueFd fd, Listener::Id newcomer, pid_t peer)
     : fd(std::move(fd)), newcomer(newcomer), peer(peer), requests(kMaxRequestBytes) {}
 
-void Keeper::turn_listener() {
+Result<> KeeperRequests::listen(const std::string &socket_path) {
+  CKPT_TRY(listener_, Listener::create("the session", kNewcomers));
+  CKPT_TRY(UniqueFd socket, listen_unix(socket_path));
+  return listener_->listen(std::move(socket));
+}
+
+void KeeperRequests::add_to(std::vector<pollfd> &fds) const {
+  for (const Client &c : clients_) fds.push_back({c.fd.get(), POLLIN, 0});
+}
+
+// New clients are added at the end, behind those that were polled.
+void KeeperRequests::serve(std::span<const pollfd> polled) {
+  auto c = clients_.begin();
+  for (const pollfd &p : polled) c = p.revents && !serve(*c) ? clients_.erase(c) : ++c;
+}
+
+void KeeperRequests::turn_listener() {
   Listener::Turn turn = listener_->turn(Clock::now());
   for (const Listener::Expelled &e : turn.expelled)
     std::erase_if(clients_, [&](const Client &c) { return e.handed_out && c.newcomer == e.id; });
   for (Listener::Connection &c : turn.spoke) accept(std::move(c));
 }
 
-void Keeper::accept(Listener::Connection c) {
+void KeeperRequests::accept(Listener::Connection c) {
   Result<ucred> peer = peer_credentials(c.socket.get());
   Result<> allowed = check_client(c.socket.get());
   if (peer && allowed) {
@@ -107,7 +107,7 @@ void Keeper::accept(Listener::Connection c) {
 
 // However the connection of a dump ends, the dump is over: by a hang-up, by a request of which only
 // a part arrives, or because the tool was killed before its answer.
-bool Keeper::serve(Client &client) {
+bool KeeperRequests::serve(Client &client) {
   Result<bool> more = client.requests.receive(client.fd.get(), MSG_DONTWAIT);
   if (more && *more && !client.requests.ready()) return true;
   listener_->left(client.newcomer);
@@ -116,11 +116,11 @@ bool Keeper::serve(Client &client) {
     Message m = client.requests.take();
     if (answer(client, m)) return true;
   }
-  if (client.dumping) dump_disconnected();
+  if (client.dumping) keeper_.dump_disconnected();
   return false;
 }
 
-bool Keeper::answer(Client &client, Message &message) {
+bool KeeperRequests::answer(Client &client, Message &message) {
   Result<Answer> answer = guarded([&] { return handle(client, message); });
   if (answer && *answer == Answer::Sent) return true;
   if (answer && *answer == Answer::Close) return false;
@@ -129,7 +129,7 @@ bool Keeper::answer(Client &client, Message &message) {
   return reply(client.fd.get(), outcome).has_value();
 }
 
-Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::handle(Client &client, Message &message) {
   switch (static_cast<Type>(message.type)) {
     case Type::ProxyWanted:
     case Type::ProxyFor:
@@ -145,7 +145,7 @@ Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
     case Type::ChosenWanted: return tell_devices(client, message);
     case Type::CheckpointWanted: return start_checkpoint(client, message);
     case Type::Restored: return accept_restored(client, message);
-    case Type::FilesWanted: files_.write_missing(); return Answer::Ok;
+    case Type::FilesWanted: keeper_.files_.write_missing(); return Answer::Ok;
     default: break;
   }
   (void)reply(client.fd.get(),
@@ -154,64 +154,54 @@ Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
   return client.dumping ? Answer::Sent : Answer::Close;
 }
 
-Result<Keeper::Answer> Keeper::adopt_proxy(Client &client, Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::adopt_proxy(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   u64 token = in.get<u64>();
   if (!in.ok()) return fail("malformed request for a parked proxy");
-  CKPT_CHECK(proxies_.adopt(token, client.fd.get()));
+  CKPT_CHECK(keeper_.proxies_.adopt(token, client.fd.get()));
   return Answer::Close;
 }
 
-Result<Keeper::Answer> Keeper::drop_proxy(Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::drop_proxy(Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   u64 token = in.get<u64>();
   if (!in.ok()) return fail("malformed request to end a proxy");
-  CKPT_CHECK(proxies_.drop(token));
+  CKPT_CHECK(keeper_.proxies_.drop(token));
   return Answer::Ok;
 }
 
-Result<Keeper::Answer> Keeper::begin_dump(Client &client) {
-  if (dumps_open_ == 0) stopped_before_dump_ = stopped_in(ProcessTable::read().tree(program_));
-  if (!client.dumping) dumps_open_++;
+Result<KeeperRequests::Answer> KeeperRequests::begin_dump(Client &client) {
+  keeper_.dump_begins(!client.dumping);
   client.dumping = true;
-  mark_dump(true);
   return Answer::Ok;
 }
 
-// ckpt-dump itself removes the mark if the program continues before the image is complete.
-void Keeper::mark_dump(bool under_way) {
-  std::string marker = folder_.file(protocol::kDumpMarker);
-  if (under_way)
-    std::ofstream{marker};
-  else
-    ::unlink(marker.c_str());
-}
-
-Result<Keeper::Answer> Keeper::image_complete(Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::image_complete(Message &message) {
   Reader in = message.reader();
-  dumped_image_ = std::string(in.str());
-  if (in.left() > 0) outcome_.moved_to = std::string(in.str());
-  for (const Process &p : ProcessTable::read().tree(program_)) dumped_processes_.push_back(p.pid);
+  std::string image(in.str());
+  std::optional<std::string> moved_to;
+  if (in.left() > 0) moved_to = in.str();
+  keeper_.image_complete(std::move(image), std::move(moved_to));
   return Answer::Ok;
 }
 
-Result<Keeper::Answer> Keeper::note_image(Message &message) {
-  image_written(std::string(message.reader().str()));
+Result<KeeperRequests::Answer> KeeperRequests::note_image(Message &message) {
+  keeper_.image_written(std::string(message.reader().str()));
   return Answer::Ok;
 }
 
-Result<Keeper::Answer> Keeper::accept_restored(Client &client, Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::accept_restored(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   u32 agent = in.get<u32>();
-  if (!restored_ || !in.ok()) return fail("this session is not restoring a program");
-  restored_(std::move(client.fd), agent);
+  if (!keeper_.hooks_.restored || !in.ok()) return fail("this session is not restoring a program");
+  keeper_.hooks_.restored(std::move(client.fd), agent);
   return Answer::Close;
 }
 
-Result<Keeper::Answer> Keeper::start_proxy(Client &client, Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::start_proxy(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   auto type = static_cast<Type>(message.type);
@@ -229,11 +219,11 @@ Result<Keeper::Answer> Keeper::start_proxy(Client &client, Message &message) {
   bool same_user = peer && peer->uid == ::geteuid();
   if (same_user && files >= 3) r.folder = message.fds[2].get();
   if (same_user && files >= 4) r.environment = message.fds[3].get();
-  CKPT_CHECK(proxies_.start(r));
+  CKPT_CHECK(keeper_.proxies_.start(r));
   return Answer::Close;
 }
 
-Result<Keeper::Answer> Keeper::keep_contents(Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::keep_contents(Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   u64 token = in.get<u64>();
@@ -243,7 +233,7 @@ Result<Keeper::Answer> Keeper::keep_contents(Message &message) {
   return Answer::Ok;
 }
 
-Result<Keeper::Answer> Keeper::return_contents(Client &client, Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::return_contents(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   auto found = contents_.find(in.get<u64>());
@@ -256,7 +246,7 @@ Result<Keeper::Answer> Keeper::return_contents(Client &client, Message &message)
   return Answer::Sent;
 }
 
-Result<Keeper::Answer> Keeper::choose_devices(Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::choose_devices(Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   DeviceChoice choice;
@@ -265,16 +255,16 @@ Result<Keeper::Answer> Keeper::choose_devices(Message &message) {
     for (u32 k = in.get<u32>(); k > 0 && in.ok(); k--) ids.emplace_back(in.str());
   }
   if (!in.done()) return fail("malformed choice of devices");
-  proxies_.choose(std::move(choice));
+  keeper_.proxies_.choose(std::move(choice));
   return Answer::Ok;
 }
 
-Result<Keeper::Answer> Keeper::tell_devices(Client &client, Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::tell_devices(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   std::string api(in.str());
   if (!in.done()) return fail("malformed question for the chosen devices");
-  std::vector<std::string> ids = proxies_.chosen(api);
+  std::vector<std::string> ids = keeper_.proxies_.chosen(api);
   Writer w;
   w.put(static_cast<u32>(ids.size()));
   for (const std::string &id : ids) w.str(id);
@@ -282,86 +272,26 @@ Result<Keeper::Answer> Keeper::tell_devices(Client &client, Message &message) {
   return Answer::Sent;
 }
 
-// ckpt-dump has ended, and so has its CRIU, which shares the connection. If the tool was killed,
-// the program may still be stopped: continue it. But if the image was complete, the program must
-// not run beside its image, which --leave-running would have requested: end it.
-void Keeper::dump_disconnected() {
-  dumps_open_--;
-  if (dumps_open_ == 0) mark_dump(false);
-  if (!program_) return;
-  if (!dumped_image_)
-    continue_program();
-  else if (!ended_)
-    kill_tree(program_);
-  else
-    for (const Process &p : processes_of_program()) ::kill(p.pid, SIGKILL);
-}
-
-// If the program's root was killed meanwhile, its orphans continue.
-void Keeper::continue_program() {
-  std::vector<Process> all = processes_of_program();
-  restart_interrupted_waits(all);
-  continue_processes(std::move(all), stopped_before_dump_);
-}
-
-Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message) {
+Result<KeeperRequests::Answer> KeeperRequests::start_checkpoint(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   std::string image(in.str());
   u32 flags = in.get<u32>();
   if (!in.ok()) return fail("malformed request for a checkpoint");
-  if (program_ == 0) return fail("the program is still being restored");
+  if (keeper_.program() == 0) return fail("the program is still being restored");
   std::vector<std::string> arguments{"--outcome-when-durable"};
   if (!image.empty()) arguments.insert(arguments.end(), {"-o", image});
   if (!(flags & protocol::kStopAfter)) arguments.push_back("--leave-running");
   if (flags & protocol::kOverwrite) arguments.push_back("--overwrite");
   if (flags & protocol::kAsTemplate) arguments.push_back("--template");
   pid_t requester = client.peer;
-  CKPT_CHECK(start_dump(arguments, working_folder_of(requester),
-                        [requester](int wait_status, const nlohmann::json &report) {
-                          if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
-                          report_in_background(requester, dump_error(report));
-                        }));
+  CKPT_CHECK(keeper_.start_dump(arguments, working_folder_of(requester),
+                                [requester](int wait_status, const nlohmann::json &report) {
+                                  if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
+                                    return;
+                                  report_in_background(requester, dump_error(report));
+                                }));
   return Answer::Ok;
-}
-
-Result<> Keeper::start_dump(const std::vector<std::string> &arguments, const std::string &folder,
-                            DumpEnded ended, const std::vector<int> &inherited) {
-  std::vector<std::string> all{std::to_string(program_)};
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  return start_ckpt_dump(std::move(all), folder, true, std::move(ended), inherited);
-}
-
-Result<> Keeper::start_job_dump(const std::vector<std::string> &arguments,
-                                const std::string &folder, DumpEnded ended) {
-  return start_ckpt_dump(arguments, folder, false, std::move(ended), {});
-}
-
-Result<> Keeper::start_ckpt_dump(std::vector<std::string> arguments, const std::string &folder,
-                                 bool own, DumpEnded ended, const std::vector<int> &inherited) {
-  UniqueFd report(::memfd_create("ckpt-dump-report", MFD_CLOEXEC));
-  UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  arguments.insert(arguments.begin(), {sibling_tool("ckpt-dump"), "--json"});
-  Spawn spec{.argv = std::move(arguments),
-             .in = null.get(),
-             .out = report.get(),
-             .err = null.get(),
-             .keep = inherited,
-             .folder = folder,
-             .own_group = true,
-             .in_child = keep_isolation()};
-  CKPT_TRY(pid_t dump, spawn(spec));
-  dump_requests_.push_back({dump, own, std::move(report), std::move(ended)});
-  return {};
-}
-
-void Keeper::dump_ended(pid_t pid, int wait_status) {
-  for (auto it = dump_requests_.begin(); it != dump_requests_.end(); ++it) {
-    if (it->dump != pid) continue;
-    DumpRequest request = std::move(*it);
-    dump_requests_.erase(it);
-    return request.ended(wait_status, parse_json(output_in(request.report.get(), kMaxReportBytes)));
-  }
 }
 
 }  // namespace ckpt::tools

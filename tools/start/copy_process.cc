@@ -58,10 +58,10 @@ Result<int> run_copy(pid_t starter, Copy copy, const StartOptions &o, RestorePla
   if (o.restore.image != storage::kPipeImage)
     keeper->image_written(std::filesystem::absolute(o.restore.image).lexically_normal());
   bool ready = false;
-  keeper->on_signal([&](int signal) {
+  keeper->hooks().signal = [&](int signal) {
     if (!ready) keeper->cancel(signal);
     return !ready;
-  });
+  };
   Keeper::Outcome outcome;
   {
     Restore restore(*keeper, restore_options, plan, phases, {}, [&](pid_t pid) {

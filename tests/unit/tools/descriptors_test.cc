@@ -17,10 +17,11 @@ class Redirections {
  public:
   Redirections(int one, int other) : at_(::dup(one)) {
     thread_ = std::thread([this, one, other] {
-      while (!end_) {
-        ::dup2(other, at_);
-        ::dup2(one, at_);
-      }
+      while (!end_)
+        for (int file : {other, one}) {
+          ::dup2(file, at_);
+          ::usleep(20);
+        }
     });
   }
   ~Redirections() {
