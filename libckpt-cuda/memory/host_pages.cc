@@ -10,10 +10,18 @@
 namespace ckpt::cuda {
 namespace {
 
-// What a fault copies. Of large blocks it is more, because neighbouring parts with different access
-// are mappings of their own, and a process has 65,530 (vm.max_map_count).
-constexpr u64 kLeastPartBytes = 2u << 20;
+// What a fault copies. Of a block of small allocations it is less, since a program that uses one
+// number in turns with the device would wait for the rest. Of large blocks it is more, because
+// neighbouring parts with different access are mappings of their own, and a process has 65,530
+// (vm.max_map_count).
+constexpr u64 kPartBytes = 2u << 20;
+constexpr u64 kPartBytesOfSmall = 64u << 10;
 constexpr u64 kMostParts = 2048;
+
+u64 part_bytes(u64 block) {
+  if (block <= kPartBytes) return kPartBytesOfSmall;
+  return rounded_up(std::max(kPartBytes, block / kMostParts), kPartBytes);
+}
 
 void *pointer(u64 address) { return reinterpret_cast<void *>(address); }
 
@@ -37,7 +45,7 @@ void reserve_again(u64 at, u64 bytes) {
 HostPages::HostPages(u64 base, u64 bytes, std::byte *alias)
     : base_(base),
       bytes_(bytes),
-      part_bytes_(rounded_up(std::max(kLeastPartBytes, bytes / kMostParts), kLeastPartBytes)),
+      part_bytes_(part_bytes(bytes)),
       alias_(alias),
       holders_(rounded_up(bytes, part_bytes_) / part_bytes_, Holder::Both) {}
 

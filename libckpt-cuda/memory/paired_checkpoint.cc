@@ -14,13 +14,13 @@ void PairedMemory::settle() {
       if (block.pages->holder(part) == Holder::Both) (void)hold(block, part, Holder::Host);
 }
 
-// Each block up to the last part that the device holds.
+// Each block up to the last part with an allocation that the device holds.
 std::vector<Contents> PairedMemory::contents() const {
   std::lock_guard lock(state_);
   std::vector<Contents> all = paired_blocks().contents();
   for (Contents &c : all) {
     const HostPages &pages = *blocks_.at(c.base).pages;
-    size_t end = pages.parts();
+    size_t end = pages.part_of(c.base + c.bytes - 1) + 1;
     while (end > 0 && pages.holder(end - 1) != Holder::Device) end--;
     c.bytes = end == 0 ? 0 : std::min(c.bytes, pages.end_of(end - 1) - c.base);
   }

@@ -23,8 +23,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAloneStep{20};
 constexpr milliseconds kSharedStep{1};
 
-thread_local int work_depth = 0;         // this thread holds `submit_`, shared
-thread_local bool lend_after = false;    // the driver has touched such memory in this call
+thread_local int work_depth = 0;       // this thread holds `submit_`, shared
+thread_local bool lend_after = false;  // the driver has touched such memory in this call
 thread_local bool in_host_function = false;
 thread_local bool resolving = false;
 
@@ -94,12 +94,18 @@ CUresult PairedMemory::add_pages(const Allocation &a) {
 // A piece of a block that had others.
 CUresult PairedMemory::clear(const Allocation &a) {
   const Block &block = blocks_.at(a.block);
-  size_t part = block.pages->part_of(a.base);
-  if (block.pages->holder(part) == Holder::Device)
-    return copy({{a.context, a.base, nullptr, a.bytes}}, Direction::ToDevice);
-  if (!hold(block, part, Holder::Host)) return no_pages();
-  std::memset(block.pages->alias(a.base), 0, a.bytes);
-  return CUDA_SUCCESS;
+  std::vector<Copy> copies;
+  for (u64 at = a.base, end = 0; at < a.base + a.bytes; at = end) {
+    size_t part = block.pages->part_of(at);
+    end = std::min(block.pages->end_of(part), a.base + a.bytes);
+    if (block.pages->holder(part) == Holder::Device) {
+      copies.push_back({a.context, at, nullptr, end - at});
+      continue;
+    }
+    if (!hold(block, part, Holder::Host)) return no_pages();
+    std::memset(block.pages->alias(at), 0, end - at);
+  }
+  return copy(copies, Direction::ToDevice);
 }
 
 CUresult PairedMemory::allocate(const ContextInfo &context, u64 bytes, u64 &out) {
@@ -121,7 +127,8 @@ CUresult PairedMemory::allocate(const ContextInfo &context, u64 bytes, u64 &out)
 }
 
 void PairedMemory::forget_dropped_blocks() {
-  std::erase_if(blocks_, [](const auto &b) { return paired_blocks().bytes_of_block(b.first) == 0; });
+  std::erase_if(blocks_,
+                [](const auto &b) { return paired_blocks().bytes_of_block(b.first) == 0; });
 }
 
 u64 PairedMemory::release(u64 base) {
@@ -203,22 +210,29 @@ CUresult PairedMemory::copy(const std::vector<Copy> &copies, Direction direction
 
 // ---- to the device
 
-// No thread of the program writes to what is copied.
+// No thread of the program writes to what is copied. Parts are copied one by one: a driver copies
+// pages that are not locked by way of a buffer of its own.
 void PairedMemory::close_what_host_has(const Block &block, std::vector<Copy> &copies) {
   HostPages &pages = *block.pages;
-  for (size_t part = 0; part < pages.parts(); part++) {
+  for (size_t part = 0, end = 0; part < pages.parts(); part = end) {
+    end = part + 1;
     if (pages.holder(part) == Holder::Device) continue;
-    pages.close(part, part + 1);
-    if (pages.holder(part) == Holder::Both) continue;
-    u64 begin = pages.begin_of(part);
-    bool follows = !copies.empty() && copies.back().context == block.context &&
-                   copies.back().device + copies.back().bytes == begin &&
-                   begin != pages.base();
-    if (follows)
-      copies.back().bytes += pages.end_of(part) - begin;
-    else
-      copies.push_back({block.context, begin, pages.alias(begin), pages.end_of(part) - begin});
+    while (end < pages.parts() && pages.holder(end) != Holder::Device) end++;
+    pages.close(part, end);
+    for (size_t i = part; i < end; i++)
+      if (u64 begin = pages.begin_of(i); pages.holder(i) == Holder::Host)
+        copies.push_back({block.context, begin, pages.alias(begin), pages.end_of(i) - begin});
   }
+}
+
+// Its pages are closed. After an error, all is as it was.
+void PairedMemory::end_lending(const Block &block, bool copied) {
+  HostPages &pages = *block.pages;
+  for (size_t part = 0; part < pages.parts(); part++)
+    if (copied)
+      pages.lend_closed(part);
+    else
+      pages.hold(part, part + 1, pages.holder(part));
 }
 
 CUresult PairedMemory::lend() {
@@ -227,10 +241,7 @@ CUresult PairedMemory::lend() {
   std::vector<Copy> copies;
   for (const auto &[base, block] : blocks_) close_what_host_has(block, copies);
   CUresult e = copy(copies, Direction::ToDevice);
-  for (const auto &[base, block] : blocks_)
-    for (size_t part = 0; part < block.pages->parts(); part++)
-      if (Holder now = block.pages->holder(part); now != Holder::Device)
-        block.pages->hold(part, part + 1, e == CUDA_SUCCESS ? Holder::Device : now);
+  for (const auto &[base, block] : blocks_) end_lending(block, e == CUDA_SUCCESS);
   all_lent_ = e == CUDA_SUCCESS;
   return e;
 }
@@ -263,8 +274,9 @@ void PairedMemory::host_function_ends() {
   if (!any()) return;
   std::lock_guard lock(state_);
   if (CUresult e = lend(); e != CUDA_SUCCESS)
-    log::error("what a host function has changed in managed memory cannot be given to the device: {}",
-               error_name(e));
+    log::error(
+        "what a host function has changed in managed memory cannot be given to the device: {}",
+        error_name(e));
 }
 
 // ---- to the host
@@ -276,11 +288,12 @@ bool PairedMemory::hold(const Block &block, size_t part, Holder holder) {
   return true;
 }
 
-// What a failed kernel has left is undefined, natively as well, and the next call reports the error.
+// What a failed kernel has left is undefined, natively as well, and the next call reports the
+// error.
 bool PairedMemory::fetch(const Block &block, size_t part) {
   u64 begin = block.pages->begin_of(part), end = block.pages->end_of(part);
-  CUresult e = copy({{block.context, begin, block.pages->alias(begin), end - begin}},
-                    Direction::ToHost);
+  CUresult e =
+      copy({{block.context, begin, block.pages->alias(begin), end - begin}}, Direction::ToHost);
   if (e != CUDA_SUCCESS)
     log::error("managed memory cannot be copied from the device: {}", error_name(e));
   return hold(block, part, Holder::Both);

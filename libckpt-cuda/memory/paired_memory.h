@@ -7,7 +7,7 @@
 //
 // How it works. Each range is a pair: device memory of ours, at an address of our windows
 // (memory.h), and pages of the host at the same address (host_pages.h). One of the two is the
-// current one, part by part. A part is 2 MiB, or more of a large block:
+// current one, part by part. A part is 2 MiB, of a block of small allocations 64 KiB:
 //
 //   program                          part        device
 //   a[0] = 1       fault             Host
@@ -40,8 +40,8 @@
 // Cost. A call that submits work: one load in a program without such memory, else two locks. A
 // fault: two switches of threads, a copy of a part, mprotect(2).
 //
-// System calls fail with EFAULT on a part that the device holds: a fault of the kernel is no signal.
-// So touch/touch.cc asks for buffers before such calls (docs/LIMITS.md has what remains).
+// System calls fail with EFAULT on a part that the device holds: a fault of the kernel is no
+// signal. So touch/touch.cc asks for buffers before such calls (docs/LIMITS.md has what remains).
 #pragma once
 
 #include <atomic>
@@ -114,6 +114,7 @@ class PairedMemory {
   void forget_dropped_blocks();
   CUresult lend();
   static void close_what_host_has(const Block &block, std::vector<Copy> &copies);
+  static void end_lending(const Block &block, bool copied);
   CUresult copy(const std::vector<Copy> &copies, Direction direction);
   CUresult start_copy(const Copy &c, Direction direction);
   CUresult copy_all(const std::vector<Copy> &copies, Direction direction);

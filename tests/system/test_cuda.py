@@ -289,13 +289,14 @@ def test_a_device_that_is_too_small_is_refused(cuda):
     assert job.wait() == 0
 
 
-def test_managed_memory_is_refused_with_a_workaround(cuda):
+@pytest.mark.parametrize("way", ["--managed-on-host", "--managed-memory=host"])
+def test_managed_memory_is_refused_with_a_workaround(cuda, way):
     job = cuda.start("managed", source="refused.cu")
     r = cuda.ckpt.dump_process(job.pid, "image")
-    assert r.returncode == 1 and "managed memory" in r.stderr and "--managed-on-host" in r.stderr
+    assert r.returncode == 1 and "managed memory" in r.stderr and "--managed-memory=kept" in r.stderr
     cuda.go_on()
     assert job.wait() == 0
-    job = cuda.start("managed", source="refused.cu", options=["--managed-on-host"])
+    job = cuda.start("managed", source="refused.cu", options=[way])
     cuda.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
     cuda.go_on()
