@@ -61,8 +61,7 @@ CUresult entry_cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int fl
     if (out == nullptr || bytes == 0 || !valid) return CUDA_ERROR_INVALID_VALUE;
   }
   if (kept) return allocate_pair(out, bytes);
-  CUresult e =
-      on_host ? allocate_on_host(out, bytes) : REAL(cuMemAllocManaged)(out, bytes, flags);
+  CUresult e = on_host ? allocate_on_host(out, bytes) : REAL(cuMemAllocManaged)(out, bytes, flags);
   if (e == CUDA_SUCCESS) managed_memory().insert(*out, bytes, on_host);
   return e;
 }
@@ -78,8 +77,7 @@ CUresult entry_cuMemRangeGetAttribute(void *out, size_t bytes, CUmem_range_attri
 CUresult entry_cuMemRangeGetAttributes(void **out, size_t *bytes, CUmem_range_attribute *what,
                                        size_t n, CUdeviceptr p, size_t count) {
   HOLD_OR_RETURN(held);
-  if (!paired_memory().find(p))
-    return REAL(cuMemRangeGetAttributes)(out, bytes, what, n, p, count);
+  if (!paired_memory().find(p)) return REAL(cuMemRangeGetAttributes)(out, bytes, what, n, p, count);
   if (!out || !bytes || !what || n == 0 || count == 0 || !paired_memory().holds(p, count))
     return CUDA_ERROR_INVALID_VALUE;
   CUresult e = CUDA_SUCCESS;

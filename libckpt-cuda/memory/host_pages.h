@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's side of a block of managed memory (paired_memory.h): pages at the device's own address,
-// which the program uses, and a second view of the same pages, which is always accessible. Copies
-// go through the second view, because a driver would take the first address for the device's.
+// The host's side of a block of managed memory (paired_memory.h): pages at the device's own
+// address, which the program uses, and a second view of the same pages, which is always accessible.
+// Copies go through the second view, because a driver would take the first address for the
+// device's.
 //
 //   base    | part | part | part |   read and write, read only, or no access
 //                 the same pages
@@ -48,8 +49,8 @@ class HostPages {
   // What is closed has been copied to the device.
   void lend_closed(size_t part) { holders_[part] = Holder::Device; }
 
-  // For a checkpoint: takes the pages away from `base`, and gives back the memory of what the device
-  // holds. They return with the same access.
+  // For a checkpoint: takes the pages away from `base`, and gives back the memory of what the
+  // device holds. They return with the same access.
   void hide();
   bool show();
   bool shown() const { return shown_; }

@@ -18,7 +18,7 @@ namespace ckpt::cuda {
 // Whether the entry submits work, which may use any memory of the program.
 constexpr bool submits_work(Id id) {
   constexpr std::string_view kBeginnings[] = {
-      "cuMemcpy",       "cuMemset",           "cuLaunch",           "cuGraphLaunch",
+      "cuMemcpy",           "cuMemset",          "cuLaunch",           "cuGraphLaunch",
       "cuStreamBatchMemOp", "cuStreamWaitValue", "cuStreamWriteValue", "cuMemBatchDecompress"};
   std::string_view symbol = api::kCudaTable[static_cast<size_t>(id)].symbol;
   return std::ranges::any_of(kBeginnings, [=](auto b) { return symbol.starts_with(b); });
@@ -95,9 +95,11 @@ constexpr DeviceForm device_form(Id id) {
     case Id::id_cuMemcpyAtoH_v2: return {Id::id_cuMemcpyAtoD_v2};
     case Id::id_cuMemcpyAtoH_v2_ptds: return {Id::id_cuMemcpyAtoD_v2_ptds};
     case Id::id_cuMemcpyHtoAAsync_v2: return {Id::id_cuMemcpyDtoA_v2, Wait::Stream};
-    case Id::id_cuMemcpyHtoAAsync_v2_ptsz: return {Id::id_cuMemcpyDtoA_v2_ptds, Wait::StreamOfThread};
+    case Id::id_cuMemcpyHtoAAsync_v2_ptsz:
+      return {Id::id_cuMemcpyDtoA_v2_ptds, Wait::StreamOfThread};
     case Id::id_cuMemcpyAtoHAsync_v2: return {Id::id_cuMemcpyAtoD_v2, Wait::Stream};
-    case Id::id_cuMemcpyAtoHAsync_v2_ptsz: return {Id::id_cuMemcpyAtoD_v2_ptds, Wait::StreamOfThread};
+    case Id::id_cuMemcpyAtoHAsync_v2_ptsz:
+      return {Id::id_cuMemcpyAtoD_v2_ptds, Wait::StreamOfThread};
     default: return {};
   }
 }

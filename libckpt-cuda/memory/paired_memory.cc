@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAloneStep{20};
 constexpr milliseconds kSharedStep{1};
 
-thread_local int work_depth = 0;         // this thread holds `submit_`, shared
-thread_local bool lend_after = false;    // the driver has touched such memory in this call
+thread_local int work_depth = 0;       // this thread holds `submit_`, shared
+thread_local bool lend_after = false;  // the driver has touched such memory in this call
 thread_local bool in_host_function = false;
 thread_local bool resolving = false;
 
@@ -126,7 +126,8 @@ CUresult PairedMemory::allocate(const ContextInfo &context, u64 bytes, u64 &out)
 }
 
 void PairedMemory::forget_dropped_blocks() {
-  std::erase_if(blocks_, [](const auto &b) { return paired_blocks().bytes_of_block(b.first) == 0; });
+  std::erase_if(blocks_,
+                [](const auto &b) { return paired_blocks().bytes_of_block(b.first) == 0; });
 }
 
 u64 PairedMemory::release(u64 base) {
@@ -276,8 +277,9 @@ void PairedMemory::host_function_ends() {
   if (!any()) return;
   std::lock_guard lock(state_);
   if (CUresult e = lend(); e != CUDA_SUCCESS)
-    log::error("what a host function has changed in managed memory cannot be given to the device: {}",
-               error_name(e));
+    log::error(
+        "what a host function has changed in managed memory cannot be given to the device: {}",
+        error_name(e));
 }
 
 // ---- to the host
@@ -289,11 +291,12 @@ bool PairedMemory::hold(const Block &block, size_t part, Holder holder) {
   return true;
 }
 
-// What a failed kernel has left is undefined, natively as well, and the next call reports the error.
+// What a failed kernel has left is undefined, natively as well, and the next call reports the
+// error.
 bool PairedMemory::fetch(const Block &block, size_t part) {
   u64 begin = block.pages->begin_of(part), end = block.pages->end_of(part);
-  CUresult e = copy({{block.context, begin, block.pages->alias(begin), end - begin}},
-                    Direction::ToHost);
+  CUresult e =
+      copy({{block.context, begin, block.pages->alias(begin), end - begin}}, Direction::ToHost);
   if (e != CUDA_SUCCESS)
     log::error("managed memory cannot be copied from the device: {}", error_name(e));
   return hold(block, part, Holder::Both);

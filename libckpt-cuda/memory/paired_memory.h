@@ -40,8 +40,8 @@
 // Cost. A call that submits work: one load in a program without such memory, else two locks. A
 // fault: two switches of threads, a copy of a part, mprotect(2).
 //
-// System calls fail with EFAULT on a part that the device holds: a fault of the kernel is no signal.
-// So touch/touch.cc asks for buffers before such calls (docs/LIMITS.md has what remains).
+// System calls fail with EFAULT on a part that the device holds: a fault of the kernel is no
+// signal. So touch/touch.cc asks for buffers before such calls (docs/LIMITS.md has what remains).
 #pragma once
 
 #include <atomic>

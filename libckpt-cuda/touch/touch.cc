@@ -37,10 +37,12 @@ void touch(const void *begin, size_t bytes, Use use) {
     f(reinterpret_cast<unsigned long>(begin), bytes, use == Use::Write);
 }
 void touch(const iovec *parts, size_t n, Use use) {
-  for (size_t i = 0; parts != nullptr && i < n; i++) touch(parts[i].iov_base, parts[i].iov_len, use);
+  for (size_t i = 0; parts != nullptr && i < n; i++)
+    touch(parts[i].iov_base, parts[i].iov_len, use);
 }
 void touch(const msghdr *m, Use use) {
-  if (m != nullptr && g_touch.load(std::memory_order_relaxed)) touch(m->msg_iov, m->msg_iovlen, use);
+  if (m != nullptr && g_touch.load(std::memory_order_relaxed))
+    touch(m->msg_iov, m->msg_iovlen, use);
 }
 
 // The C library's function. Looked up again by threads that come at the same time.
@@ -77,8 +79,7 @@ WRAP(ssize_t, preadv, (int fd, const iovec *v, int n, off_t at), (fd, v, n, at),
 WRAP(ssize_t, preadv64, (int fd, const iovec *v, int n, off64_t at), (fd, v, n, at), v, size_t(n),
      Use::Write)
 WRAP(ssize_t, recv, (int fd, void *p, size_t n, int flags), (fd, p, n, flags), p, n, Use::Write)
-WRAP(ssize_t, recvfrom,
-     (int fd, void *p, size_t n, int flags, sockaddr *from, socklen_t *length),
+WRAP(ssize_t, recvfrom, (int fd, void *p, size_t n, int flags, sockaddr *from, socklen_t *length),
      (fd, p, n, flags, from, length), p, n, Use::Write)
 WRAP(ssize_t, recvmsg, (int fd, msghdr *m, int flags), (fd, m, flags), m, Use::Write)
 WRAP(size_t, fread, (void *p, size_t size, size_t n, FILE *f), (p, size, n, f), p, size *n,
@@ -108,8 +109,8 @@ WRAP(size_t, fwrite_unlocked, (const void *p, size_t size, size_t n, FILE *f), (
 
 WRAP(ssize_t, __read_chk, (int fd, void *p, size_t n, size_t room), (fd, p, n, room), p, n,
      Use::Write)
-WRAP(ssize_t, __pread_chk, (int fd, void *p, size_t n, off_t at, size_t room),
-     (fd, p, n, at, room), p, n, Use::Write)
+WRAP(ssize_t, __pread_chk, (int fd, void *p, size_t n, off_t at, size_t room), (fd, p, n, at, room),
+     p, n, Use::Write)
 WRAP(ssize_t, __pread64_chk, (int fd, void *p, size_t n, off64_t at, size_t room),
      (fd, p, n, at, room), p, n, Use::Write)
 WRAP(ssize_t, __recv_chk, (int fd, void *p, size_t n, size_t room, int flags),

@@ -32,8 +32,8 @@ def test_managed_memory_is_right(cuda, way, function):  # noqa: F811
         job = start(cuda, function)
         assert job.wait() == 0 and job.lines[-1] == "PASSED", job.text
         return
-    r = subprocess.run([str(RUN), str(cuda.make("managed.cu")), function], env=cuda.ckpt.env, capture_output=True,
-                       text=True, timeout=100)
+    r = subprocess.run([str(RUN), str(cuda.make("managed.cu")), function], env=cuda.ckpt.env, cwd=cuda.ckpt.folder,
+                       capture_output=True, text=True, timeout=100)
     assert r.returncode == 0, r.stdout + r.stderr
 
 
