@@ -193,6 +193,7 @@ def ocl(ckpt, devices):  # noqa: F811 (a fixture)
     return Programs(ckpt, *devices)
 
 
+@pytest.mark.full
 def test_an_opencl_program_computes_what_it_computes_uninterrupted(ocl, machines):
     arguments = ["--n", 1024, "--steps", 10000, "--report", 100]
     native = subprocess.run([HEAT, *map(str, arguments)], capture_output=True, text=True, timeout=240, env=dict(
@@ -217,7 +218,7 @@ def key_of(m):
 def test_an_opencl_program_goes_on_with_another_driver(ocl, machines):
     job = ocl.start("owed")
     job.wait_text("step 3")
-    r = machines.migrate(job.pid, "there", "--device", ocl.device("rusticl"), "--output", "output")
+    r = machines.migrate(job.pid, "there", "--device", ocl.device("rusticl"), "--output", "output", "--key-file", key_of(machines))
     assert r.returncode == 0, r.stderr
     assert job.wait() == 87
     output = machines.folder / "output"
