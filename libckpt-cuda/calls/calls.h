@@ -9,9 +9,9 @@
 
 #include "libckpt-cuda/calls/copied_bytes.h"
 #include "libckpt-cuda/entry/noted_blockers.h"
-#include "libckpt-cuda/memory/paired_arguments.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/memory/managed_memory.h"
+#include "libckpt-cuda/memory/paired_arguments.h"
 
 namespace ckpt::cuda {
 

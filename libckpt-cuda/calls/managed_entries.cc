@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "libckpt-cuda/calls/calls.h"
-#include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/calls/manager_requests.h"
+#include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/memory/host_memory.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 #include "libckpt-cuda/memory/paired_memory.h"

@@ -4,8 +4,8 @@
 // device memory where a copy names managed memory of ours as the host's.
 #pragma once
 
-#include "libckpt-cuda/memory/paired_arguments.h"
 #include "libckpt-cuda/lifecycle/host_functions.h"
+#include "libckpt-cuda/memory/paired_arguments.h"
 
 namespace ckpt::cuda {
 

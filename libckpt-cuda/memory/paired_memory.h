@@ -128,7 +128,7 @@ class PairedMemory {
   bool hold(const Block &block, size_t part, Holder holder);
 
   std::atomic<bool> any_{false};
-  std::atomic<int> host_functions_{0};  // that run now
+  std::atomic<int> host_functions_{0};             // that run now
   std::atomic<u64> lowest_{~u64{0}}, highest_{0};  // all blocks so far lie between
   std::shared_mutex submit_;
   mutable std::mutex state_;     // guards the following

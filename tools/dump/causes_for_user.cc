@@ -41,7 +41,8 @@ void add_files_with_other_name(const Target &target, Reasons &reasons) {
 
 constexpr std::string_view kUnlinked = " (deleted)";
 
-// Shared anonymous memory is read otherwise. What ckpt and its software device map is unmapped before.
+// Shared anonymous memory is read otherwise. What ckpt and its software device map is unmapped
+// before.
 std::string nameless_memory(const ProcMapping &m) {
   std::string_view name = m.path;
   if (!name.ends_with(kUnlinked)) return {};

@@ -16,8 +16,9 @@ namespace ckpt::tools {
 // Descriptors, which callbacks of the program may close.
 void check_watches_of_user(const Target &target, const CriuRights &rights, Closables &closables);
 void check_filters_of_user(const Target &target, const CriuRights &rights, Reasons &reasons);
-// Memory of an isolated program that CRIU would have to read by /proc/PID/map_files, for which the rights
-// in a user namespace do not suffice (proc_map_files_get_link() in the kernel's fs/proc/base.c).
+// Memory of an isolated program that CRIU would have to read by /proc/PID/map_files, for which the
+// rights in a user namespace do not suffice (proc_map_files_get_link() in the kernel's
+// fs/proc/base.c).
 void check_mappings_of_isolated(const Target &target, Reasons &reasons);
 
 // Why CRIU has failed. None: it has failed for another reason. The program runs again.

@@ -36,8 +36,8 @@ class Picture {
 
   std::string draw() {
     svg_.text(kLeft, 20,
-                  fmt::format("{} moves to {}: {} in {} rounds, stopped for {:.2f} s", r_.program,
-                              r_.host, human_bytes(r_.sent_bytes), r_.rounds.size(), r_.downtime));
+              fmt::format("{} moves to {}: {} in {} rounds, stopped for {:.2f} s", r_.program,
+                          r_.host, human_bytes(r_.sent_bytes), r_.rounds.size(), r_.downtime));
     rounds();
     runs();
     stop();
@@ -63,7 +63,7 @@ class Picture {
       if (begin < free) continue;
       bool fits = begin + kLabelWidth < kWidth;
       svg_.text(fits ? begin : begin + width, kSentTop + kSentHeight - height - 4, label,
-                         fits ? "start" : "end");
+                fits ? "start" : "end");
       free = begin + kLabelWidth;
     }
   }
@@ -86,9 +86,8 @@ class Picture {
     for (const json &round : r_.rounds) {
       double pause = json_value(round, "pause_seconds", 0.0);
       if (json_value(round, "stopped", false)) continue;
-      svg_.rect(x(json_value(round, "begin_seconds", 0.0)), kRunTop,
-                        std::max(1.0, pause * scale_), kRow, kStands,
-                        fmt::format("pause: {:.3f} s", pause));
+      svg_.rect(x(json_value(round, "begin_seconds", 0.0)), kRunTop, std::max(1.0, pause * scale_),
+                kRow, kStands, fmt::format("pause: {:.3f} s", pause));
     }
     svg_.text(x(0), kRunTop + kRow + 14, "0: here, with pauses; then there");
     svg_.text(x(r_.seconds), kRunTop + kRow + 14, fmt::format("{:.1f} s", r_.seconds), "end");

@@ -35,7 +35,8 @@ bool is_isolated();
 bool is_isolated(pid_t pid);
 
 // If the program of that process is isolated by the user of this tool, moves this process, which
-// has one thread, into its user and network namespaces. Fails if an isolated program has started it.
+// has one thread, into its user and network namespaces. Fails if an isolated program has started
+// it.
 Result<> enter_isolation_of(pid_t pid);
 
 // What CRIU and the tools get of the capabilities there, as far as this process has them; 0: it is
