@@ -235,15 +235,15 @@ _ckpt_migrate() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --device) _ckpt_device_list ;;
-    --key-file) _ckpt_files ;;
+    --device | --to-device) _ckpt_device_list ;;
+    --key-file | --svg) _ckpt_files ;;
     --rounds) _ckpt_words '0 2 4 8' ;;
     --max-downtime) _ckpt_words '0.5 1 5' ;;
     --finish | --take-back) _ckpt_words "$("$(_ckpt_sibling ckpt-migrate)" --list 2>/dev/null | cut -d ' ' -f 1)" ;;
     --rsh | --tool-there | --output | --key-file-there | --link-timeout | --timeout) ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --output --rounds --max-downtime --rsh --tool-there --link-timeout --timeout --key-file --key-file-there --shared-key --ignore-processor --keep --finish --take-back --force --detach --list --receive --json --quiet --verbose --version --help'
+        _ckpt_words '--device --to-device --output --rounds --max-downtime --rsh --tool-there --link-timeout --timeout --key-file --key-file-there --shared-key --ignore-processor --keep --finish --take-back --force --detach --list --receive --json --svg --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
