@@ -29,8 +29,10 @@ std::vector<Contents> PairedMemory::contents() const {
 }
 
 Result<> PairedMemory::unmap_all() {
-  std::lock_guard lock(state_);
-  for (const auto &[base, block] : blocks_) block.pages->hide();
+  {
+    std::lock_guard lock(state_);
+    for (const auto &[base, block] : blocks_) block.pages->hide();
+  }
   CKPT_CHECK(paired_blocks().unmap_all());
   forget_dropped_blocks();
   return {};

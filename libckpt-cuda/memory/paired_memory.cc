@@ -107,13 +107,17 @@ CUresult PairedMemory::clear(const Allocation &a) {
   return copy(copies, Direction::ToDevice);
 }
 
-CUresult PairedMemory::allocate(const ContextInfo &context, u64 bytes, u64 &out) {
+CUresult PairedMemory::make_pair(const Allocation &a) {
   std::lock_guard lock(state_);
+  return blocks_.contains(a.block) ? clear(a) : add_pages(a);
+}
+
+CUresult PairedMemory::allocate(const ContextInfo &context, u64 bytes, u64 &out) {
+  std::lock_guard lock(allocation_);
   if (CUresult e = start_threads(); e != CUDA_SUCCESS) return e;
   u64 base = 0;
   if (CUresult e = paired_blocks().allocate(context, bytes, base); e != CUDA_SUCCESS) return e;
-  Allocation a = *paired_blocks().find(base);
-  CUresult e = blocks_.contains(a.block) ? clear(a) : add_pages(a);
+  CUresult e = make_pair(*paired_blocks().find(base));
   if (e != CUDA_SUCCESS) {
     paired_blocks().release(base);
     forget_dropped_blocks();
@@ -126,12 +130,13 @@ CUresult PairedMemory::allocate(const ContextInfo &context, u64 bytes, u64 &out)
 }
 
 void PairedMemory::forget_dropped_blocks() {
+  std::lock_guard lock(state_);
   std::erase_if(blocks_,
                 [](const auto &b) { return paired_blocks().bytes_of_block(b.first) == 0; });
 }
 
 u64 PairedMemory::release(u64 base) {
-  std::lock_guard lock(state_);
+  std::lock_guard lock(allocation_);
   u64 freed = paired_blocks().release(base);
   forget_dropped_blocks();
   return freed;
@@ -139,9 +144,10 @@ u64 PairedMemory::release(u64 base) {
 
 void PairedMemory::release_context(CUcontext context) {
   if (!any()) return;
-  std::lock_guard lock(state_);
+  std::lock_guard lock(allocation_);
   paired_blocks().release_context(context);
   forget_dropped_blocks();
+  std::lock_guard state(state_);
   streams_.erase(context);
 }
 

@@ -22,7 +22,7 @@
 // would read on a device with such access. So a kernel that waits for the host to write managed
 // memory waits for ever.
 //
-// Two locks. Whatever submits work holds `submit_` shared, from before the memory is given to the
+// Locks. Whatever submits work holds `submit_` shared, from before the memory is given to the
 // device until the driver has returned, and a fault holds it alone. So no fault lies between the
 // two. `state_` guards the parts. A host function, which runs on a thread of the driver while its
 // stream waits, takes this one only: a call that waits for the function may hold the other one.
@@ -109,6 +109,7 @@ class PairedMemory {
   CUresult begin_work();
   void end_work();
   CUresult start_threads();
+  CUresult make_pair(const Allocation &a);
   CUresult add_pages(const Allocation &a);
   CUresult clear(const Allocation &a);
   void forget_dropped_blocks();
@@ -130,6 +131,9 @@ class PairedMemory {
   std::atomic<bool> any_{false};
   std::atomic<int> host_functions_{0};             // that run now
   std::atomic<u64> lowest_{~u64{0}}, highest_{0};  // all blocks so far lie between
+  // Of one allocation or free at a time: the driver may wait for the devices in it, and so for a
+  // host function that takes `state_`.
+  std::mutex allocation_;
   std::shared_mutex submit_;
   mutable std::mutex state_;     // guards the following
   std::map<u64, Block> blocks_;  // by address
