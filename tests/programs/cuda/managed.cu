@@ -488,6 +488,7 @@ class History {
 
 static int history(unsigned seed, int count, unsigned suspends) {
   int suspended = 0;
+  CUDA(cudaFree(nullptr));  // from the first line on, the program uses the device
   for (int n = 0; n < count; n++) {
     if (n % 10 == 0) std::printf("history %d\n", n), std::fflush(stdout);
     rnd.seed(seed + n);
