@@ -143,6 +143,7 @@ _ckpt_run() {
   _ckpt_split
   case $prev in
     --device) _ckpt_device_list ;;
+    --managed-memory) _ckpt_words 'kept host driver' ;;
     --every) _ckpt_words 'auto 10m 30m 1h' ;;
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
