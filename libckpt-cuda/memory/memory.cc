@@ -210,6 +210,12 @@ void Memory::release_context(CUcontext context) {
   spare_.erase(context);
 }
 
+u64 Memory::block_of_only(u64 base) const {
+  std::lock_guard lock(mutex_);
+  auto it = allocations_.find(base);
+  return it != allocations_.end() && blocks_.at(it->second.block)->live == 1 ? it->second.block : 0;
+}
+
 u64 Memory::bytes_of_block(u64 base) const {
   std::lock_guard lock(mutex_);
   auto it = blocks_.find(base);

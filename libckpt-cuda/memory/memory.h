@@ -90,6 +90,8 @@ class Memory {
   void release_context(CUcontext context);
   // The allocation that `address` lies in.
   std::optional<Allocation> find(u64 address) const;
+  // The block of which `base` is the only allocation; 0: there are others, or no such allocation.
+  u64 block_of_only(u64 base) const;
   // The size of the block that begins at `base`; 0: none does.
   u64 bytes_of_block(u64 base) const;
   // A first context of `device` was made: with EveryDevice, it gets access where it can have it.

@@ -135,20 +135,38 @@ void PairedMemory::forget_dropped_blocks() {
                 [](const auto &b) { return paired_blocks().bytes_of_block(b.first) == 0; });
 }
 
+PairedMemory::Taken PairedMemory::take_block(u64 base) {
+  std::lock_guard lock(state_);
+  return blocks_.extract(base);
+}
+
+void PairedMemory::put_back(Taken block) {
+  std::lock_guard lock(state_);
+  blocks_.insert(std::move(block));
+  all_lent_ = false;
+}
+
+// Nothing is given to a block whose device memory goes. So it is taken out before, although it may
+// then be kept for later allocations.
 u64 PairedMemory::release(u64 base) {
   std::lock_guard lock(allocation_);
+  Taken block = take_block(paired_blocks().block_of_only(base));
   u64 freed = paired_blocks().release(base);
-  forget_dropped_blocks();
+  if (block && paired_blocks().bytes_of_block(block.key()) != 0) put_back(std::move(block));
   return freed;
 }
 
 void PairedMemory::release_context(CUcontext context) {
   if (!any()) return;
   std::lock_guard lock(allocation_);
+  std::vector<Taken> dropped;  // ends after the device memory
+  {
+    std::lock_guard state(state_);
+    for (auto it = blocks_.begin(); it != blocks_.end();)
+      if (auto at = it++; at->second.context == context) dropped.push_back(blocks_.extract(at));
+    streams_.erase(context);
+  }
   paired_blocks().release_context(context);
-  forget_dropped_blocks();
-  std::lock_guard state(state_);
-  streams_.erase(context);
 }
 
 // A kernel of a device without access fails by itself.

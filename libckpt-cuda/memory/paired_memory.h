@@ -98,6 +98,7 @@ class PairedMemory {
     std::unique_ptr<HostPages> pages;
     CUcontext context = nullptr;
   };
+  using Taken = std::map<u64, Block>::node_type;
   struct Copy {
     CUcontext context = nullptr;
     u64 device = 0;
@@ -113,6 +114,8 @@ class PairedMemory {
   CUresult add_pages(const Allocation &a);
   CUresult clear(const Allocation &a);
   void forget_dropped_blocks();
+  Taken take_block(u64 base);
+  void put_back(Taken block);
   CUresult lend();
   static void close_what_host_has(const Block &block, std::vector<Copy> &copies);
   static void end_lending(const Block &block, bool copied);
