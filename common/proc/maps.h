@@ -30,6 +30,9 @@ std::optional<ProcMapping> parse_proc_mapping(const std::string &line);
 std::vector<ProcMapping> parse_proc_maps(std::string_view text);
 
 namespace proc {
+// What the kernel adds to the name of a file that was unlinked, in mappings and links (proc(5)).
+inline constexpr std::string_view kUnlinked = " (deleted)";
+
 // None of a process that has ended.
 std::vector<ProcMapping> mappings_of(pid_t pid);
 }  // namespace proc

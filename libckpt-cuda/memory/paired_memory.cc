@@ -146,8 +146,8 @@ void PairedMemory::put_back(Taken block) {
   all_lent_ = false;
 }
 
-// Nothing is given to a block whose device memory goes. So it is taken out before, although it may
-// then be kept for later allocations.
+// A launch on another thread must not copy to a block while its device memory is freed. So the
+// block is taken out first, and put back if its memory is kept for later allocations.
 u64 PairedMemory::release(u64 base) {
   std::lock_guard lock(allocation_);
   Taken block = take_block(paired_blocks().block_of_only(base));

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, wait_for
+from conftest import BUILD, Job, tree_of, wait_for
 from hostile_user import criu_for_users  # noqa: F401
 from rootless import UID, as_user, assert_is_users, refused, root, status, user  # noqa: F401 (fixtures)
 from test_mpi import STEPS, check_end, mpi  # noqa: F401 (mpi is a fixture)
@@ -125,6 +125,29 @@ def test_its_network_is_its_own(user):
     assert job.text.strip() == "[(1, 'lo')]"
 
 
+def test_a_user_of_several_groups(user):
+    """They cannot be mapped. The program keeps them, and so does a restore by the same user."""
+    (user.folder / "shared").write_text("")
+    os.chown(user.folder / "shared", 0, 100)
+    (user.folder / "shared").chmod(0o664)
+    script = ("import time\nfor n in range(10**9):\n"
+              "    open('shared', 'w').write(str(n)); open('count', 'w').write(str(n)); time.sleep(0.02)")
+
+    def start(*words):
+        words = user.command(*words)
+        words[words.index("--clear-groups")] = "--groups=100,20"
+        user.jobs.append(Job(words, env=user.env, cwd=user.folder))
+        return user.jobs[-1]
+
+    job = start("ckpt-run", "--isolate", "--", "/usr/bin/python3", "-c", script)
+    counts_on(user)
+    dump = start("ckpt-dump", job.pid, "-o", "a.img")
+    assert dump.wait() == 0, dump.error_text
+    assert job.wait() == 85
+    start("ckpt-restore", "a.img")
+    counts_on(user)
+
+
 def test_root_is_told_who_can_dump_and_restore_it(user, root, program):
     job = program()
     said = refused(root("ckpt-dump", job.pid, "-o", "a.img"))
@@ -134,6 +157,16 @@ def test_root_is_told_who_can_dump_and_restore_it(user, root, program):
     said = refused(root("ckpt-restore", "--trust-image", "b.img"))
     assert "isolated (ckpt-run --isolate)" in said and "runuser" in said
     assert root("ckpt-run", "--isolate", "true").returncode == 125
+
+
+def test_a_user_namespace_alone_is_refused(user):
+    """Its network is the machine's, which a restore would take from the program."""
+    words = user.command("ckpt-run", "--", "/bin/sleep", 1000)
+    words[len(as_user()):0] = ["unshare", "--user", "--map-current-user"]
+    job = Job(words, env=user.env, cwd=user.folder)
+    user.jobs.append(job)
+    wait_for(lambda: any(status(p)["Name"] == ["sleep"] for p in tree_of(job.pid)), "the program")
+    assert "in another user namespace" in refused(user.tool("ckpt-dump", job.pid, "-o", "a.img"))
 
 
 def test_another_user_cannot(user, program):

@@ -39,14 +39,12 @@ void add_files_with_other_name(const Target &target, Reasons &reasons) {
                         name_of(p), d.fd, d.target, kRemedy));
 }
 
-constexpr std::string_view kUnlinked = " (deleted)";
-
 // Shared anonymous memory is read otherwise. What ckpt and its software device map is unmapped
 // before.
 std::string nameless_memory(const ProcMapping &m) {
   std::string_view name = m.path;
-  if (!name.ends_with(kUnlinked)) return {};
-  name.remove_suffix(kUnlinked.size());
+  if (!name.ends_with(proc::kUnlinked)) return {};
+  name.remove_suffix(proc::kUnlinked.size());
   if (name.starts_with("/SYSV")) return "System V shared memory";
   if (name == "/dev/zero" || name.starts_with("/memfd:ckpt-") ||
       name.starts_with("/memfd:softcuda"))
@@ -70,7 +68,6 @@ void check_watches_of_user(const Target &target, const CriuRights &rights, Closa
                                                 name_of(p), d.fd, kRemedy)});
 }
 
-// PTRACE_O_SUSPEND_SECCOMP needs CAP_SYS_ADMIN.
 void check_mappings_of_isolated(const Target &target, Reasons &reasons) {
   if (!is_isolated()) return;
   for (const Process &p : target.processes) {
@@ -84,6 +81,7 @@ void check_mappings_of_isolated(const Target &target, Reasons &reasons) {
   }
 }
 
+// PTRACE_O_SUSPEND_SECCOMP needs CAP_SYS_ADMIN.
 void check_filters_of_user(const Target &target, const CriuRights &rights, Reasons &reasons) {
   constexpr int kFilter = 2;
   if (!rights.unprivileged()) return;

@@ -18,14 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kDeleted = " (deleted)";
 constexpr std::string_view kName = "link_remap.";
 
 using FilesByFolder = std::map<std::string, std::set<FileId>>;
 
 void add_unlinked(FilesByFolder &files, const std::string &path, const std::string &link) {
   struct stat st {};
-  if (!path.starts_with('/') || !path.ends_with(kDeleted) || ::stat(link.c_str(), &st) < 0 ||
+  if (!path.starts_with('/') || !path.ends_with(proc::kUnlinked) || ::stat(link.c_str(), &st) < 0 ||
       st.st_nlink == 0)
     return;
   files[fs::path(path).parent_path()].insert({st.st_dev, st.st_ino});
@@ -36,7 +35,7 @@ void add_unlinked(FilesByFolder &files, const std::string &path, const std::stri
 void add_unlinked(FilesByFolder &files, const ProcMapping &m, const std::string &link) {
   struct stat st {};
   if (::stat(link.c_str(), &st) == 0 || m.inode == 0) return add_unlinked(files, m.path, link);
-  if (m.path.starts_with('/') && m.path.ends_with(kDeleted))
+  if (m.path.starts_with('/') && m.path.ends_with(proc::kUnlinked))
     files[fs::path(m.path).parent_path()].insert({m.device, m.inode});
 }
 

@@ -21,7 +21,7 @@ void add_open_file(pid_t pid, const Descriptor &d, CriuFiles &files) {
   f.path = d.target;
   f.flags = static_cast<u32>(d.flags);
   if (!d.deleted) return;
-  f.path = f.path.substr(0, f.path.rfind(" (deleted)"));
+  f.path = f.path.substr(0, f.path.rfind(proc::kUnlinked));
   f.ghost = id;
   files.ghosts[id] = {st.st_uid, st.st_gid, st.st_mode};
 }

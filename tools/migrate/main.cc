@@ -18,6 +18,7 @@
 #include "tools/migrate/move_print.h"
 #include "tools/migrate/receiver.h"
 #include "tools/migrate/settle_move.h"
+#include "tools/proc/command.h"
 
 namespace ckpt::tools {
 namespace {
@@ -91,19 +92,11 @@ Result<int> run_finish(const Options &o) {
   return finish_move(o.finish, o.force, o.move, cancel).transform([] { return 0; });
 }
 
-Failure become(std::vector<std::string> argv) {
-  std::vector<char *> pointers;
-  for (std::string &a : argv) pointers.push_back(a.data());
-  pointers.push_back(nullptr);
-  ::execv(pointers[0], pointers.data());
-  return fail_errno("cannot run {}", argv[0]);
-}
-
 // The processes stay: only their devices are others. So there is nothing to hand over, and a
 // failure lets the program go on with its former devices.
 Result<int> run_to_device(const Options &o) {
-  return become({sibling_tool("ckpt-restore"), fmt::format("--resume={}", *o.pid),
-                 fmt::format("--device={}", o.to_device)});
+  return become_program({sibling_tool("ckpt-restore"), fmt::format("--resume={}", *o.pid),
+                         fmt::format("--device={}", o.to_device)});
 }
 
 // ckpt-restore takes the place of this process, as the keeper of the program.
@@ -121,7 +114,7 @@ Result<int> run_take_back(const Options &o) {
   if (o.detach) argv.emplace_back("--detach");
   if (!o.move.key_file.empty()) argv.insert(argv.end(), {"--key-file", o.move.key_file});
   if (!o.move.device.empty()) argv.insert(argv.end(), {"--device", o.move.device});
-  return become(std::move(argv));
+  return become_program(std::move(argv));
 }
 
 // What makes no sense with devices of this machine.

@@ -121,6 +121,14 @@ Result<pid_t> spawn(const Spawn &spec, int *error) {
   return fail_errno("cannot run {}", spec.argv[0]);
 }
 
+Failure become_program(std::vector<std::string> argv) {
+  std::vector<char *> pointers;
+  for (std::string &word : argv) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(pointers[0], pointers.data());
+  return fail_errno("cannot run {}", argv[0]);
+}
+
 Result<CommandResult> run_command(const std::vector<std::string> &argv, const std::string &input) {
   int to[2], from[2];
   if (::pipe2(to, O_CLOEXEC) < 0) return fail_errno("cannot create a pipe");

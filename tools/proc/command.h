@@ -40,6 +40,9 @@ struct Spawn {
 // Returns once the program is being executed. If that fails, *error is set to errno.
 Result<pid_t> spawn(const Spawn &spec, int *error = nullptr);
 
+// Runs the program argv[0], a path, in place of this one. Returns only if that fails.
+Failure become_program(std::vector<std::string> argv);
+
 // What a child has written into a file that was its standard output (memfd_create(2)), at most its
 // first `max_bytes`.
 std::string output_in(int file, size_t max_bytes);

@@ -25,8 +25,6 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr std::string_view kDeleted = " (deleted)";
-
 // The fields of proc_pid_fdinfo(5) that are used here. Returns the inode that they belong to;
 // before Linux 5.14 it is not there.
 std::optional<u64> read_fdinfo(pid_t pid, int fd, Descriptor &d) {
@@ -116,7 +114,7 @@ class Look {
     d.device = st.st_dev;
     d.rdev = st.st_rdev;
     d.size = static_cast<u64>(st.st_size);
-    d.deleted = st.st_nlink == 0 || d.target.ends_with(kDeleted);
+    d.deleted = st.st_nlink == 0 || d.target.ends_with(proc::kUnlinked);
     d.mtime_ns = st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec;
     return of_info;
   }

@@ -76,7 +76,7 @@ UniqueFd open_mapped(pid_t pid, const ProcMapping &m, const std::string &files) 
   UniqueFd fd(::open(map_file(pid, m).c_str(), kReading));
   if (fd || !m.path.starts_with('/')) return fd;
   fd = open_if(files + m.path, m.inode);
-  if (fd || !m.path.ends_with(" (deleted)")) return fd;
+  if (fd || !m.path.ends_with(proc::kUnlinked)) return fd;
   return open_in_folder(std::filesystem::path(files + m.path).parent_path(), {m.device, m.inode});
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/printable.h"
 #include "common/proc/file.h"
 #include "common/proc/limits.h"
+#include "common/proc/maps.h"
 #include "common/proc/stat.h"
 #include "common/proc/status.h"
 
@@ -76,8 +77,8 @@ std::string executable_of(pid_t pid) { return proc::link(pid, "exe"); }
 
 std::string executable_name(pid_t pid) {
   std::string path = executable_of(pid);
-  constexpr std::string_view kReplaced = " (deleted)";  // the file was removed or replaced since
-  if (path.ends_with(kReplaced)) path.resize(path.size() - kReplaced.size());
+  // The file was removed or replaced since.
+  if (path.ends_with(proc::kUnlinked)) path.resize(path.size() - proc::kUnlinked.size());
   return path.substr(path.rfind('/') + 1);
 }
 

@@ -143,11 +143,7 @@ Failure restore_instead(const Options &o, const std::vector<std::string> &which)
   if (!o.periodic.every.empty())
     words.insert(words.end(), {"--every", o.periodic.every, "--mtbf", o.periodic.mtbf});
   words.insert(words.end(), which.begin(), which.end());
-  std::vector<char *> argv;
-  for (std::string &word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  ::execv(argv[0], argv.data());
-  return fail_errno("cannot execute {}", words[0]);
+  return become_program(std::move(words));
 }
 
 // Nothing: the program is to be started.

@@ -22,6 +22,7 @@
 #include "common/proc/file.h"
 #include "common/proc/status.h"
 #include "helper/identity.h"
+#include "helper/process_namespace.h"
 
 namespace ckpt::tools {
 namespace {
@@ -61,6 +62,14 @@ bool maps_one_user(pid_t pid) {
   return words.size() == 3 && words[0] == words[1] && words[0] != "0" && words[2] == "1";
 }
 
+// The inode of the user namespace that owns the process's network. 0: it is outside of ours, as
+// that of the machine is (ioctl_ns(2)), or it cannot be read.
+u64 owner_of_network(pid_t pid) {
+  Result<UniqueFd> net = proc::open(pid, "ns/net", O_RDONLY);
+  UniqueFd owner(net ? ::ioctl(net->get(), NS_GET_USERNS) : -1);
+  return owner ? helper::inode_of(owner) : 0;
+}
+
 }  // namespace
 
 Result<> isolate() {
@@ -79,7 +88,8 @@ Result<> isolate() {
 
 bool is_isolated(pid_t pid) {
   u64 user = proc::namespace_inode(pid, "user");
-  return user != 0 && user != kFirstUserNamespace && maps_one_user(pid);
+  return user != 0 && user != kFirstUserNamespace && maps_one_user(pid) &&
+         owner_of_network(pid) == user;
 }
 
 bool is_isolated() { return is_isolated(::getpid()); }

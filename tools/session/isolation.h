@@ -29,9 +29,10 @@ inline constexpr u64 kFirstUserNamespace = 0xEFFFFFFD;
 // Moves this process, which has one thread and is not root's, into such namespaces.
 Result<> isolate();
 
-// Whether this process is in such a user namespace.
+// Whether this process is in such namespaces.
 bool is_isolated();
-// Whether that process is. Apptainer makes user namespaces of this kind, too.
+// Whether that process is. In a user namespace alone, as Apptainer makes one, a program has the
+// machine's network, which a restore would take from it: it is not isolated.
 bool is_isolated(pid_t pid);
 
 // If the program of that process is isolated by the user of this tool, moves this process, which

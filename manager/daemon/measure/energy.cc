@@ -7,7 +7,7 @@
 namespace ckpt::manager {
 namespace {
 
-// After a longer pause, without programs, nothing is known of who ran kernels when.
+// After a longer pause, without programs, NVML no longer says which processes ran kernels.
 constexpr Time kLongest = 10 * EnergyShares::kInterval;
 
 // 0: not a program's.

@@ -53,7 +53,7 @@ void put_power(Text &text, const Meter &meter, const EnergyShares &energy) {
       text.sample(*joules, {{"gpu", meter.gpus()[g].uuid}});
 }
 
-// Devices whose driver does not report it have no sample.
+// There is no sample for a device if its driver does not report it.
 void put_utilization(Text &text, const Meter &meter) {
   std::vector<std::optional<Utilization>> all;
   for (size_t g = 0; g < meter.gpus().size(); g++) all.push_back(meter.utilization(g));

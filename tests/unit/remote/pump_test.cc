@@ -13,6 +13,7 @@
 
 #include "common/base/clock.h"
 #include "remote/transport/tls.h"
+#include "tests/unit/common/tcp_pair.h"
 
 using namespace ckpt;
 using namespace ckpt::remote;
@@ -67,24 +68,6 @@ class Scripted final : public Stream {
   bool is_shut_ = false;
 };
 
-// The two ends of a TCP connection.
-std::pair<UniqueFd, UniqueFd> tcp_pair() {
-  UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t n = sizeof a;
-  auto *address = reinterpret_cast<sockaddr *>(&a);
-  REQUIRE(::bind(listener.get(), address, n) == 0);
-  REQUIRE(::listen(listener.get(), 1) == 0);
-  REQUIRE(::getsockname(listener.get(), address, &n) == 0);
-  UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  REQUIRE(::connect(client.get(), address, n) == 0);
-  UniqueFd server(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  REQUIRE(server);
-  return {std::move(client), std::move(server)};
-}
-
 }  // namespace
 
 TEST_CASE("pump: an error that comes of the end of the other direction is none") {
@@ -105,7 +88,7 @@ TEST_CASE("pump: a side that is lost while both are in use is an error") {
 
 TEST_CASE("TLS: a connection that the other node resets has ended, as without TLS") {
   ::signal(SIGPIPE, SIG_IGN);
-  auto [client_socket, server_socket] = tcp_pair();
+  auto [client_socket, server_socket] = test::tcp_pair();
   int raw_server = server_socket.get();
   Result<Tls> server_tls = Tls::unidentified(Tls::Side::Server);
   Result<Tls> client_tls = Tls::unidentified(Tls::Side::Client);

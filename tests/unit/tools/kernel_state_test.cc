@@ -24,6 +24,7 @@
 #include "common/base/words.h"
 #include "common/proc/file.h"
 #include "common/proc/status.h"
+#include "tests/unit/common/tcp_pair.h"
 #include "tools/net/socket_options.h"
 #include "tools/proc/policies.h"
 #include "tools/proc/process.h"
@@ -132,18 +133,7 @@ TEST_CASE("options and groups of a socket are set in another one") {
 
 // The kernel gives an accepted connection the hop limit of a packet as IP_MULTICAST_TTL.
 TEST_CASE("an accepted connection has no option that could not be set again") {
-  UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  auto *address = reinterpret_cast<sockaddr *>(&at);
-  REQUIRE(::bind(listener.get(), address, size) == 0);
-  REQUIRE(::getsockname(listener.get(), address, &size) == 0);
-  REQUIRE(::listen(listener.get(), 1) == 0);
-  REQUIRE(::connect(client.get(), address, size) == 0);
-  UniqueFd accepted(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  auto [client, accepted] = tcp_pair();
   CHECK(SocketState::of(accepted.get(), ::getpid()).apply_to(client.get()).empty());
 }
 
