@@ -12,7 +12,8 @@
 
 namespace ckpt::test {
 
-// The two ends of a TCP connection on this machine: the one that has connected, and the accepted one.
+// The two ends of a TCP connection on this machine: the one that has connected, and the accepted
+// one.
 inline std::pair<UniqueFd, UniqueFd> tcp_pair() {
   UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in a{};
