@@ -99,8 +99,16 @@ class Steering {
 
   Ticks expected_end(const LiveJob &j) const {
     if (shared_.has(j.id)) return from_now(shared_.end_of_job(j.id));
+    return now_ + left_on(j, j.running->on);
+  }
+
+  // What is left of an overdue job is as much longer on slower nodes as its estimate is there:
+  // otherwise each node would look better than its own, and it would be moved again and again.
+  Ticks left_on(const LiveJob &j, ClassIndex c) const {
     double done = done_by_now(j);
-    return now_ + (done < kAlmostDone ? share_of(j.run[j.running->on], 1 - done) : kOverdue);
+    if (done < kAlmostDone) return share_of(j.run[c], 1 - done);
+    Ticks here = std::max<Ticks>(1, j.run[j.running->on]);
+    return share_of(kOverdue, static_cast<double>(j.run[c]) / static_cast<double>(here));
   }
 
   bool is_due(const LiveJob &j) const {
@@ -334,8 +342,7 @@ class Steering {
       if (shares && !empty_node(c, j.sharing->needs)) continue;
       Ticks end = now_ +
                   policy_.planned_cost(j.job, cluster_.classes[j.running->on].of).checkpoint +
-                  policy_.planned_cost(j.job, cluster_.classes[c].of).restore +
-                  share_of(j.run[c], 1 - done);
+                  policy_.planned_cost(j.job, cluster_.classes[c].of).restore + left_on(j, c);
       if (end >= best || !cluster_.classes[c].calendar.reserve(now_, end, j.job.nodes)) continue;
       better = true;
       break;

@@ -133,6 +133,29 @@ def test_a_signal_during_a_restore_leaves_the_image(ckpt):
     assert numbers(first, copy, last) == list(range(100))
 
 
+def test_a_signal_between_the_programs_first_step_and_the_keepers_notice_of_it(ckpt):
+    """It does not cancel the restore, because the next one would print again what the program has printed."""
+    first = batch(ckpt, "counter", 100)
+    assert preempted(ckpt, first) == 85
+    copy = batch(ckpt, "counter", 100, env={"CKPT_TEST_HOLD_AT": "restore-continued"})
+    copy.wait_lines(1)
+    os.kill(copy.pid, signal.SIGTERM)
+    wait_for(lambda: "ShdPnd:\t0000000000000000" in status(copy.pid), "the keeper to read the signal")
+    for stem in tree_of(copy.pid):
+        if "State:\tT" in status(stem):
+            os.kill(stem, signal.SIGCONT)
+    assert copy.wait() == 85
+    last = batch(ckpt, "counter", 100)
+    assert last.wait() == 0
+    assert numbers(first, copy, last) == list(range(100))
+
+
+def status(pid):
+    with suppress(OSError):
+        return open(f"/proc/{pid}/status").read()
+    return ""
+
+
 def test_a_signal_before_the_program_runs(ckpt):
     job = batch(ckpt, "counter", 100)
     wait_for(lambda: (ckpt.folder / "series").is_dir(), "the series")

@@ -58,7 +58,7 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &pla
       help_(std::move(help)) {
   Keeper::Hooks &hooks = keeper_.hooks();
   hooks.restored = [this](UniqueFd fd, u32 agent) { agents_.connected(agent, std::move(fd)); };
-  hooks.cancel = [this](int signal) { cancel(signal); };
+  hooks.cancel = [this](int signal) { return cancel(signal); };
   hooks.window_changed = [this] {
     if (streams_) streams_->window_changed();
   };
@@ -76,8 +76,9 @@ Restore::~Restore() { thread_.join(); }
 
 void Restore::run() {
   Result<> done = guarded([this] { return restore(); });
-  if (done && !cancelled_) return note({{"result", "ok"}});
-  Error why = cancelled_ ? *cancelled() : done.error();
+  std::optional<Error> cancelled = this->cancelled();
+  if (done && !cancelled) return note({{"result", "ok"}});
+  Error why = cancelled ? *cancelled : done.error();
   note({{"result", "failed"}, {"why", why.what.substr(0, 2000)}});
   // Not only root_: if the stem was killed, CRIU and the processes that it has restored are the
   // keeper's children. program_failed() comes first, so that the keeper does not take the end of an
@@ -89,14 +90,16 @@ void Restore::run() {
 }
 
 std::optional<Error> Restore::cancelled() const {
-  if (int signal = cancelled_) return Error{fmt::format("cancelled by signal {}", signal), ""};
+  if (int signal = cancellable_.signal())
+    return Error{fmt::format("cancelled by signal {}", signal), ""};
   return std::nullopt;
 }
 
 // Runs in the keeper's loop. The copy has not run yet, so CRIU may be killed at any moment.
-void Restore::cancel(int signal) {
-  cancelled_ = signal;
+bool Restore::cancel(int signal) {
+  if (!cancellable_.cancel(signal)) return false;
   keeper_.kill_program();
+  return true;
 }
 
 // Any failure ends the copy. The image stays as it is.
@@ -259,7 +262,7 @@ Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
 }
 
 Result<> Restore::not_cancelled() const {
-  if (cancelled_) return fail("cancelled");
+  if (cancellable_.signal() != 0) return fail("cancelled");
   return {};
 }
 
@@ -325,6 +328,8 @@ Result<> Restore::hand_to_keeper() {
   // The signal is ignored where it is not wanted.
   if (streams_->return_window_size())
     for (const Process &p : ProcessTable::read().tree(root_)) ::kill(p.pid, SIGWINCH);
+  // What it prints from here on would be printed again by another restore of the image.
+  if (!cancellable_.close()) return fail("cancelled");
   // ckpt-helper's stem continues no process. It checks the program after this acknowledgement, and
   // must not find it stopped.
   if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());

@@ -4,7 +4,6 @@
 // restore() in restore.cc is the table of contents.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 
 #include "tools/criu/stream_server.h"
 #include "tools/phases.h"
+#include "tools/restore/cancellable.h"
 #include "tools/restore/memory_files.h"
 #include "tools/restore/plan.h"
 #include "tools/restore/restored_agents.h"
@@ -40,7 +40,7 @@ class Restore {
 
  private:
   void run();
-  void cancel(int signal);
+  bool cancel(int signal);
   Result<> restore();
   void show_program();
   Result<> restore_host_side();
@@ -79,9 +79,9 @@ class Restore {
   OwnersHelp help_;
   ConnectionLock connection_lock_;  // no packet may arrive before both ends of a connection exist
   bool new_namespace_ = false;
-  bool number_was_taken_ = false;   // a PID, or N of a /dev/pts/N
-  std::atomic<int> cancelled_ = 0;  // the signal
-  pid_t root_ = 0;                  // in our PID namespace
+  bool number_was_taken_ = false;  // a PID, or N of a /dev/pts/N
+  Cancellable cancellable_;
+  pid_t root_ = 0;  // in our PID namespace
   std::thread thread_;
 };
 

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
+#include "common/base/test_points.h"
 #include "common/ipc/unix_socket.h"
 #include "helper/namespace.h"
 #include "tools/command_line.h"
@@ -85,6 +86,7 @@ class StemProcess {
       return 1;
     }
     continue_tree(*root, o_.leave_stopped);
+    test_point("restore-continued");
     send(StemEvent::Continued, 0);
     return watch(*root);
   }

@@ -257,9 +257,8 @@ void Keeper::handle_signal(const signalfd_siginfo &info) {
 
 void Keeper::forward(int signal) {
   if (!ended_ && hooks_.signal && hooks_.signal(signal)) return;
-  if (restoring() && ends_a_tool(signal))
-    hooks_.cancel(signal);
-  else if (program_ == 0)
+  if (ends_a_tool(signal) && cancel(signal)) return;
+  if (program_ == 0)
     early_signals_.push_back(signal);
   else if (!ended_)
     ::kill(program_, signal);

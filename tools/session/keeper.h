@@ -110,8 +110,9 @@ class Keeper {
     // Before and after the keeper stops together with its program, to give the terminal back and
     // take it again.
     std::function<void()> before_stop, after_stop;
-    // Instead of forwarding INT, TERM, HUP or QUIT as long as there is no program.
-    std::function<void(int signal)> cancel;
+    // Instead of forwarding INT, TERM, HUP or QUIT as long as there is no program. False: it is too
+    // late, because the program runs.
+    std::function<bool(int signal)> cancel;
     // For a signal before it is forwarded or cancels a restore. True: the signal has been handled.
     std::function<bool(int signal)> signal;
     std::function<void()> window_changed;
@@ -121,9 +122,10 @@ class Keeper {
   pid_t program() const { return program_; }
   bool program_has_ended() const { return ended_; }
   bool program_lives() const { return processes_.any(); }
-  // A restore is under way that can be cancelled.
-  bool restoring() const { return program_ == 0 && !ended_ && hooks_.cancel; }
-  void cancel(int signal) { hooks_.cancel(signal); }
+  // Ends a restore that is under way. False: there is none, or its program runs already.
+  bool cancel(int signal) {
+    return program_ == 0 && !ended_ && hooks_.cancel && hooks_.cancel(signal);
+  }
   // The program has its devices, and no dump of it is under way.
   bool accepts_dumps() const {
     return ready_ && !ended_ && dump_.open == 0 && !dumps_.any_of_program();

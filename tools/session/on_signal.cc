@@ -74,10 +74,7 @@ void OnSignal::arrived(int signal) {
   signal_ = signal;
   if (!first) return;
   log::info("signal {}: the program is checkpointed and stopped", ::sigabbrev_np(signal));
-  if (keeper_.restoring())
-    keeper_.cancel(signal);  // its image is there still
-  else
-    checkpoint();
+  if (!keeper_.cancel(signal)) checkpoint();  // the image of a restore is there still
 }
 
 void OnSignal::retry_soon() {

@@ -359,3 +359,9 @@ TEST_CASE("random jobs that share: what is decided for a job does not depend on 
     Run(seed).check_decisions_of_earlier_jobs();
   }
 }
+
+TEST_CASE("a job that runs longer than estimated is not moved to another empty node") {
+  SharedScene s;
+  s.running(s.sharing(1, 100, 50), "n1", 600);
+  CHECK(s.decide().moves.empty());
+}

@@ -123,3 +123,17 @@ TEST_CASE("jobs that run longer than estimated are no obstacle to planning") {
   REQUIRE(s.decide().starts.size() == 1);
   CHECK(s.decide().starts[0].nodes == std::vector<std::string>{"s1"});
 }
+
+TEST_CASE("a job that runs longer than estimated is moved to faster nodes, and never back") {
+  Scene s;
+  s.job(1, 50, 500).running = {.on = 1, .since = kNow - 600 * kTicksPerSecond, .nodes = {"s1"}};
+  Decisions d = s.decide();
+  REQUIRE(d.moves.size() == 1);
+  s.jobs[0].done = d.moves[0].done;
+  s.jobs[0].running->on = 0;
+  s.jobs[0].running->nodes = {"f1"};
+  for (Ticks seconds : {0, 10, 600}) {
+    s.jobs[0].running->since = kNow - seconds * kTicksPerSecond;
+    CHECK(s.decide().moves.empty());
+  }
+}
