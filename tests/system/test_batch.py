@@ -135,9 +135,9 @@ def test_a_signal_during_a_restore_leaves_the_image(ckpt):
 
 def test_a_signal_between_the_programs_first_step_and_the_keepers_notice_of_it(ckpt):
     """It does not cancel the restore, because the next one would print again what the program has printed."""
-    first = batch(ckpt, "counter", 100)
+    first = batch(ckpt, "counter", 400)
     assert preempted(ckpt, first) == 85
-    copy = batch(ckpt, "counter", 100, env={"CKPT_TEST_HOLD_AT": "restore-continued"})
+    copy = batch(ckpt, "counter", 400, env={"CKPT_TEST_HOLD_AT": "restore-continued"})
     copy.wait_lines(1)
     os.kill(copy.pid, signal.SIGTERM)
     wait_for(lambda: "ShdPnd:\t0000000000000000" in status(copy.pid), "the keeper to read the signal")
@@ -145,9 +145,9 @@ def test_a_signal_between_the_programs_first_step_and_the_keepers_notice_of_it(c
         if "State:\tT" in status(stem):
             os.kill(stem, signal.SIGCONT)
     assert copy.wait() == 85
-    last = batch(ckpt, "counter", 100)
+    last = batch(ckpt, "counter", 400)
     assert last.wait() == 0
-    assert numbers(first, copy, last) == list(range(100))
+    assert numbers(first, copy, last) == list(range(400))
 
 
 def status(pid):

@@ -65,7 +65,7 @@ def is_moved_to_a_faster_node(cluster, start_daemon):
              f"the move: {job.described()} {cluster.said()}")
     assert p.poll() is None and job.restarts == 1, f"{job.described()} {cluster.said()}"
     job.ends_right()
-    assert f"job {job.number} is moved" in cluster.said()
+    assert job.restarts == 1 and cluster.said().count(f"job {job.number} is moved") == 1
     planned = re.search(rf"job {job.number} has left its nodes \d+ s after its signal; (\d+\.\d) s were planned", cluster.said())
     assert float(planned[1]) > 5  # its kernels, and the image
     steps = re.findall(r"step (\d+)/", job.output)
