@@ -107,6 +107,7 @@ def nodes(ckpt):
     made.close()
 
 
+@pytest.mark.full
 def test_jobs_on_several_nodes(ckpt, nodes):
     nodes[2].drop_address(3)
     document = Document(ckpt, nodes)

@@ -8,6 +8,7 @@ import pytest
 
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
 from test_cuda import Cuda, cuda  # noqa: F401 (cuda is a fixture)
+from tiers import parametrize
 from toolkit import WHY_NOT
 
 pytestmark = [
@@ -37,7 +38,7 @@ def test_managed_memory_is_right(cuda, way, function):  # noqa: F811
     assert r.returncode == 0, r.stdout + r.stderr
 
 
-@pytest.mark.parametrize("placeholders", [False, True], ids=["holes", "placeholders"])
+@parametrize("placeholders", [False, True], ids=["holes", "placeholders"], quick=1)
 @pytest.mark.parametrize("options", [[], ["--device-owner"]], ids=["copies", "owner"])
 def test_a_dump_keeps_what_host_and_device_hold(cuda, options, placeholders):  # noqa: F811
     """Once while the program goes on, then for another device, and from there again."""

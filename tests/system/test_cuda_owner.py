@@ -15,6 +15,7 @@ from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
 from test_cuda import Cuda
 from test_kills import below, held, kill, state, tool
 from test_kills_at_messages import TYPES
+from tiers import parametrize
 from toolkit import WHY_NOT
 
 pytestmark = [
@@ -143,7 +144,7 @@ def test_the_copies_go_on_while_criu_works(owned):
     owned.ends_well(owned.ckpt.restore("image"))
 
 
-@pytest.mark.parametrize("source, arguments", [("segments.cu", [5]), ("steps.cu", [6])])
+@parametrize("source, arguments", [("segments.cu", [5]), ("steps.cu", [6])], quick=1)
 def test_the_programs_own_memory_and_pools_go_the_same_way(owned, source, arguments):
     expected = owned.expected(*arguments, source=source, options=OWNER)
     job = owned.started(*arguments, source=source)
@@ -346,7 +347,7 @@ def test_a_dump_killed_between_lock_and_detach_leaves_both_processes_their_memor
     owned.both_end_well(job)
 
 
-@pytest.mark.parametrize("step, code", [("quiesce", 0), ("save", 0), ("detach", 1), ("write", 0)])
+@parametrize("step, code", [("quiesce", 0), ("save", 0), ("detach", 1), ("write", 0)], quick=2)
 def test_an_owner_killed_while_the_program_has_its_memory_costs_the_dump_at_most(owned, step, code):
     job = owned.started()
     process = owned.dump_held(job, step, "--leave-running")

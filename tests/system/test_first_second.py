@@ -36,6 +36,7 @@ def rounds(request, some):
     return 70 if request.config.getoption("--full") else some
 
 
+@pytest.mark.full
 def test_dumps_while_an_opencl_driver_starts(ocl, request):
     (ocl.ckpt.folder / "kernel.cl").write_text(KERNEL)
     for _ in range(rounds(request, 4)):
@@ -44,6 +45,7 @@ def test_dumps_while_an_opencl_driver_starts(ocl, request):
         assert "wrote 4" in job.text
 
 
+@pytest.mark.full
 def test_dumps_while_a_script_starts_programs(ocl, request):
     (ocl.ckpt.folder / "kernel.cl").write_text(KERNEL)
     script = f"for i in 1 2 3; do {OPENCL}/ocl-build kernel.cl '' & sleep 0.1; done; /bin/true; wait"

@@ -139,6 +139,7 @@ def test_a_row_that_hangs_is_ended_and_the_table_continues(pack):
     assert code == 1 and "TIME-OUT" in outcomes and outcomes[-1] in ("NOT RUN", "skipped"), text
 
 
+@pytest.mark.full
 def test_a_row_that_hangs_ends_with_the_stacks_of_its_processes(pack):
     pack.faults.write_text("cuCheckpointProcessCheckpoint hang")
     code, rows, text = pack("--only", "suspend, resume, shared runtime", "--row-seconds", "8")
@@ -170,6 +171,7 @@ def test_a_program_that_fails_without_ckpt_is_not_blamed_on_it(pack):
     assert "3 failed without ckpt" in text
 
 
+@pytest.mark.full
 def test_rows_run_at_the_same_time_and_those_that_measure_alone(pack):
     """Each program notes in a file when it begins and ends."""
     for name in "vector_add-shared", "kernels-shared", "overhead":

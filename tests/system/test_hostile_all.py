@@ -8,6 +8,8 @@ import subprocess
 import time
 
 import crafted
+import pytest
+
 from conftest import commands_of, process_exists, tree_of, wait_for
 from hostile_user import OTHER_UID, UID, other, user  # noqa: F401
 from test_hostile_names import HOSTILE, harmless, named, start_named
@@ -111,6 +113,7 @@ def test_programs_that_hang_do_not_delay_the_dumps_of_other_users(ckpt, user, ot
 WAITS = "import fcntl, sys, time\nf = open(sys.argv[1], 'a')\nfcntl.flock(f, fcntl.LOCK_EX)\nopen(sys.argv[1] + '.has', 'w')\ntime.sleep(1000)"
 
 
+@pytest.mark.full
 def test_programs_that_never_become_ready_do_not_delay_the_restores_of_other_users(ckpt, user, other):
     """The first user's restores wait for locks that another process of this user holds. What is not restored in the user's time
     is given up, nothing is left of it, and it can be restored later."""

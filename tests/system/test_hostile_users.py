@@ -98,6 +98,7 @@ def test_a_socket_of_another_user_is_not_the_keeper_s(ckpt, user, other):
     assert not ended(theirs) and not (session / "dump-under-way").exists()
 
 
+@pytest.mark.full
 def test_a_socket_that_accepts_nothing(ckpt, user):
     path = user.folder / "s" / "session.sock"
     fill = "c = [socket.socket(socket.AF_UNIX) for _ in range(2)]\nfor x in c: x.setblocking(False); x.connect_ex(path)"

@@ -17,6 +17,7 @@ from cuda_programs import make  # noqa: F401
 from manager import Node
 from test_cuda import Cuda
 from test_opencl import Programs, devices  # noqa: F401
+from tiers import parametrize
 from toolkit import NVCC
 
 DUMP_STEPS = ["resolve", "preflight", "begin", "prepare", "quiesce", "save", "detach", "criu", "record", "check", "write", "end"]
@@ -396,7 +397,7 @@ def test_a_program_killed_in_the_middle_of_a_dump(ckpt, devices):  # noqa: F811
     clean(ckpt)
 
 
-@pytest.mark.parametrize("restored", [False, True])
+@parametrize("restored", [False, True], quick=1)
 @pytest.mark.parametrize("also", ["", "ckpt-dump"])
 def test_orphans_of_a_root_that_is_killed_during_a_dump_go_on(ckpt, also, restored):
     """CRIU has stopped the children, too."""

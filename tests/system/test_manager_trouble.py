@@ -13,6 +13,7 @@ import manager
 from conftest import wait_for
 from cuda_programs import make  # noqa: F401 (a fixture)
 from manager import Node, Peer, finished, node  # noqa: F401 (node is a fixture)
+from tiers import parametrize
 
 pytestmark = manager.NEEDS
 
@@ -257,14 +258,15 @@ def many(n, count):
     return n.messages()
 
 
+@pytest.mark.full
 def test_twenty_programs_at_once(node):
     said = many(node("2x256M"), 20)
     assert said.count("Fin") == 20
     assert "> SuspendMemory" in said
 
 
-@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--time-slice", "0.1"], ["--credit-memory", "16M"]],
-                         ids=["paper", "cheapest", "slices", "credit"])
+@parametrize("options", [[], ["--victim", "cheapest"], ["--time-slice", "0.1"], ["--credit-memory", "16M"]],
+                         ids=["paper", "cheapest", "slices", "credit"], quick=1)
 def test_threads_that_ask_at_the_same_time(node, options):
     n = node("2x128M", *options)
     program = str(n.make("tenants.cu", "-std=c++17"))
@@ -274,6 +276,7 @@ def test_threads_that_ask_at_the_same_time(node, options):
     wait_for(lambda: n.free_mib() == [128, 128], "all memory")
 
 
+@pytest.mark.full
 def test_the_daemon_is_killed_again_and_again(node):
     n = node("2x128M", reconnect=5)
     program = str(n.make("tenants.cu", "-std=c++17"))

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from conftest import BUILD, wait_for
+from tiers import parametrize
 
 STEPS = 1000
 CODE = 42
@@ -46,7 +47,7 @@ def check_complete(lines):
     assert lines[-1].startswith("sum ")
 
 
-@pytest.mark.parametrize("pid", ["free", "taken", "mixed"])
+@parametrize("pid", ["free", "taken", "mixed"], quick=2)
 @pytest.mark.parametrize("kind", ["tty", "file", "append", "pipe"])
 def test_dumped_and_restored_twice(ckpt, blocker, kind, pid):
     out = Output(kind, ckpt.folder)

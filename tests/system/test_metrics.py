@@ -231,6 +231,7 @@ def test_the_power_of_gpus_that_have_a_sensor(ckpt, make, tmp_path):  # noqa: F8
     assert not [name for (name, _) in scrape(n) if "watts" in name or "joules" in name]
 
 
+@pytest.mark.full
 def test_the_energy_of_each_program(ckpt, make, tmp_path):  # noqa: F811
     """Alone on the GPU, a program has all of it; beside a process that ckptd does not manage, half."""
     model = tmp_path / "model"

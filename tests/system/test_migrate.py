@@ -215,6 +215,7 @@ def key_of(m):
     return key
 
 
+@pytest.mark.full
 def test_an_opencl_program_goes_on_with_another_driver(ocl, machines):
     job = ocl.start("owed")
     job.wait_text("step 3")

@@ -10,6 +10,7 @@ import xml.etree.ElementTree
 import pytest
 
 from conftest import BUILD, ROOT
+from tiers import parametrize
 from toolkit import NVCC, WHY_NOT
 from workers import locked
 
@@ -48,7 +49,7 @@ def run_bench(*options, limit=60):
 # ---- the model
 
 
-@pytest.mark.parametrize("name", paper.PROGRAMS)
+@parametrize("name", paper.PROGRAMS, quick=4)
 def test_a_program_takes_the_seconds_of_the_paper(name):
     seconds, gb, _ = paper.PROGRAMS[name]
     for scale in (0.05, 1):
@@ -114,7 +115,7 @@ def test_by_the_matrix_of_the_paper_many_programs_gain_and_one_does_not():
 
 
 @needs_device
-@pytest.mark.parametrize("name", paper.PROGRAMS)
+@parametrize("name", paper.PROGRAMS, quick=4)
 def test_programs_check_their_results(made, tmp_path, name):
     program = mix.program(name, 0.01)
     env = dict(os.environ, CKPT_RUNTIME_DIR=str(tmp_path), CKPT_SOFTCUDA=f"1x{mix.GPU_MIB}M")
@@ -137,6 +138,7 @@ def test_opencl_versions_check_their_results(tmp_path, source):
 # ---- the experiment
 
 
+@pytest.mark.full
 @needs_device
 def test_one_program_per_gpu(made, tmp_path):
     out = run_bench("--without-manager", "--programs", 3, "--gpus", 2, "--scale", 0.005, "--rates", "compute=+25%",
@@ -195,6 +197,7 @@ def time_shared(runs):
     return shared / (shared + alone)
 
 
+@pytest.mark.full
 @needs_device
 @needs_manager
 def test_interference_separates_programs_that_slow_each_other_down(made):
@@ -227,6 +230,7 @@ def time_with_equals(runs):
     return same / shared
 
 
+@pytest.mark.full
 @needs_device
 @needs_manager
 def test_demand_pairs_programs_that_copy_with_programs_that_compute(made):

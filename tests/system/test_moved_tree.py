@@ -29,6 +29,7 @@ def tool(tree, name, *options, env, cwd=None):
                           stdin=subprocess.DEVNULL, timeout=100)
 
 
+@pytest.mark.full
 @pytest.mark.no_criu
 def test_a_moved_tree_lists_the_same_devices(tree):
     env = {**os.environ, **bed_environment()}
@@ -55,6 +56,7 @@ def test_a_moved_tree_runs_dumps_and_restores_an_opencl_program(tree, ckpt, monk
     copy.wait_text("step")
 
 
+@pytest.mark.full
 @pytest.mark.no_criu
 def test_tools_without_their_parts_say_so(tree, tmp_path):
     shutil.copytree(tree / "bin", tmp_path / "bin")

@@ -70,6 +70,7 @@ def test_job_continues_after_its_dump(ckpt, mpi):
     check_end(job)
 
 
+@pytest.mark.full
 def test_job_where_a_pid_is_taken(ckpt, mpi, blocker):
     job = start(ckpt, mpi)
     report = ckpt.dump(job.pid, "img")

@@ -12,6 +12,7 @@ import pytest
 from conftest import PROGRAMS
 from nodes import NETWORK, Nodes, wait_members
 from test_mpi import ENV, last_value
+from tiers import parametrize
 
 # Ranks that wait for a message spin, and there are more of them than cores.
 pytestmark = pytest.mark.alone
@@ -80,7 +81,7 @@ def nodes(ckpt):
         n.close()
 
 
-@pytest.mark.parametrize("kind", ["openmpi", "mpich"])
+@parametrize("kind", ["openmpi", "mpich"], quick=1)
 def test_job_of_two_nodes(ckpt, nodes, kind):
     n = nodes(2)
     job = MpiJob(ckpt, n, kind)

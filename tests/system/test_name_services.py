@@ -33,6 +33,7 @@ def winbind():
     daemon.wait()
 
 
+@pytest.mark.full
 def test_a_connection_to_a_name_service_is_warned_about_at_the_start(ckpt, winbind):
     """Once, with the remedy that a dump names, too."""
     job = ckpt.run("/usr/bin/python3", "-c", CLIENT, winbind)

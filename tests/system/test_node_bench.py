@@ -39,6 +39,7 @@ def test_copies_of_an_opencl_program(bench):
     assert by_ckpt == by_program
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not NVCC, reason=WHY_NOT)
 @pytest.mark.skipif(not RUN.exists(), reason="the software device is not built")
 def test_copies_of_a_cuda_program(ckpt, bench, make):  # noqa: F811

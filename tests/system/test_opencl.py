@@ -18,6 +18,7 @@ import subprocess
 import pytest
 
 from conftest import BUILD, ROOT, image_manifest, tree_of, wait_for
+from tiers import parametrize
 
 OPENCL = BUILD / "tests" / "programs" / "opencl"
 HEAT = BUILD / "examples" / "heat"
@@ -199,7 +200,7 @@ def test_calls_work_on_other_devices(ocl, device):
 PAIRS = [(a, b) for a in DEVICES for b in DEVICES if a != b]
 
 
-@pytest.mark.parametrize("source,target", PAIRS)
+@parametrize("source,target", PAIRS, quick=2)
 def test_every_object_moves(ocl, source, target):
     job = ocl.start("objects", device=source)
     job.wait_text("READY")
@@ -212,7 +213,7 @@ def test_every_object_moves(ocl, source, target):
     finished(copy)
 
 
-@pytest.mark.parametrize("source,target", [("pocl", "rusticl"), ("rusticl", "pocl"), ("pocl", "oclgrind")])
+@parametrize("source,target", [("pocl", "rusticl"), ("rusticl", "pocl"), ("pocl", "oclgrind")], quick=1)
 def test_commands_that_wait_for_a_user_event_move(ocl, source, target):
     job = ocl.start("events", device=source)
     job.wait_text("READY")
@@ -224,7 +225,7 @@ def test_commands_that_wait_for_a_user_event_move(ocl, source, target):
     finished(copy)
 
 
-@pytest.mark.parametrize("source,target", [("pocl", "pocl"), ("pocl", "rusticl"), ("rusticl", "pocl")])
+@parametrize("source,target", [("pocl", "pocl"), ("pocl", "rusticl"), ("rusticl", "pocl")], quick=1)
 def test_long_queues_move(ocl, source, target):
     """Seconds of work in an in-order queue, an out-of-order one, two that take turns, one with time stamps
     and one behind a user event: what the device has not begun runs after the restore, in order."""
@@ -266,6 +267,7 @@ def blocks(pid, which):
     return int(re.search(r"^SigBlk:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1], 16) >> (which - 1) & 1
 
 
+@pytest.mark.full
 def test_a_move_can_be_interrupted(ocl):
     """While it waits for a kernel. The program keeps its device, and can move later."""
     job = ocl.start("long_kernel", "2000000000")
@@ -475,14 +477,14 @@ def test_a_dump_waits_for_a_running_kernel_up_to_its_timeout(ocl):
     assert said < copy.lines.index("OK")
 
 
-@pytest.mark.parametrize("requirement,target,words", [
+@parametrize("requirement,target,words", [
     ("fp64", "rusticl", ["double precision", "llvmpipe"]),
     ("big", "oclgrind", ["512.0 MiB", "Oclgrind"]),
     ("group", "rusticl", ["4096", "1024"]),
     ("local", "rusticl", ["65536", "32768"]),
     ("align", "rusticl", ["multiples of 128", "512"]),
     ("fp64", "ocl:nothing", ["nothing"]),
-])
+], quick=2)
 def test_a_device_that_cannot_hold_the_program_is_refused(ocl, requirement, target, words):
     job = ocl.start("requirements", requirement)
     job.wait_text("READY")

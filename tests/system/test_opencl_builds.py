@@ -8,6 +8,7 @@ import pytest
 from conftest import BUILD
 from test_opencl import OPENCL, assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
 from test_opencl_width import EXTRA_OPTIONS
+from tiers import parametrize
 
 KERNEL = "kernel void k(global int *a) { a[get_global_id(0)] = VALUE; }\n"
 
@@ -184,7 +185,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@parametrize("source", SOURCES, quick=2)
 def test_the_compiler_decides_whether_a_program_can_move(ocl, source):
     write(ocl.ckpt.folder, {"kernel.cl": SOURCES[source] + "#define VALUE 9\n" + KERNEL})
     dumped_at_ready(ocl, ocl.ckpt.folder / "kernel.cl", "")

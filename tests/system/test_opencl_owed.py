@@ -12,6 +12,7 @@ import pytest
 from conftest import tree_of, wait_for
 from test_opencl import Programs, devices, finished, wait_until_computing  # noqa: F401
 from test_opencl_width import EXTRA_OPTIONS
+from tiers import parametrize
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def ends_well_without_image(ocl, job, dump):
     finished(ocl.restore("two", "pocl"))
 
 
-@pytest.mark.parametrize("device, own_memory", [("pocl", False), ("pocl", True), ("basic", False), ("rusticl", False)])
+@parametrize("device, own_memory", [("pocl", False), ("pocl", True), ("basic", False), ("rusticl", False)], quick=2)
 def test_contents_are_those_of_the_pause(ocl, device, own_memory):
     """With memory of its own, as an accelerator has it, or with pages that program and driver share."""
     if own_memory:

@@ -9,6 +9,7 @@ import pytest
 from conftest import wait_for
 from test_opencl import Programs, assert_no_driver, bed_environment, devices, finished, wait_until_computing  # noqa: F401
 from test_opencl_width import EXTRA_OPTIONS
+from tiers import parametrize
 
 MEMORY = "/memfd:opencl-memory"
 
@@ -29,7 +30,7 @@ def open_files(job):
 
 
 @pytest.mark.parametrize("device", ["pocl", "basic", "rusticl"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@parametrize("seed", [1, 2, 3], quick=1)
 def test_the_program_and_kernels_work_on_the_same_memory(ocl, device, seed):
     """With "direct", the program expects what it finds natively on such devices."""
     vendor = "rusticl" if device == "rusticl" else "pocl"
@@ -41,7 +42,7 @@ def test_the_program_and_kernels_work_on_the_same_memory(ocl, device, seed):
 
 # The second takes more than half a minute, because rusticl is slow.
 @pytest.mark.parametrize("moves", [("pocl", "rusticl", "pocl"), pytest.param(("rusticl", "basic", "basic"), marks=pytest.mark.full), ("pocl", "pocl", "rusticl")])
-@pytest.mark.parametrize("seed", [11, 12])
+@parametrize("seed", [11, 12], quick=1)
 def test_a_history_goes_on_on_other_devices_that_share(ocl, seed, moves):
     job = ocl.start("shared", seed, 0, "direct", device=moves[0])
     job.wait_text("READY")
@@ -74,7 +75,7 @@ def test_a_move_that_fails_leaves_the_memory_shared(ocl):
     assert "memory of its own" not in job.error_text
 
 
-@pytest.mark.parametrize("seed", [21, 22, 23])
+@parametrize("seed", [21, 22, 23], quick=1)
 def test_a_history_goes_on_where_memory_is_copied(ocl, seed):
     """Every other device has memory of its own (CKPT_TEST_ACCELERATOR): maps stay valid there, and on the way back."""
     job = ocl.start("shared", seed, 0, device="pocl")

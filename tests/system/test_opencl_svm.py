@@ -12,6 +12,7 @@ from conftest import BUILD, wait_for
 from test_opencl import Programs, assert_no_driver, bed_environment, devices, finished, wait_until_computing  # noqa: F401
 from test_opencl_width import EXTRA_OPTIONS
 from test_remote import Server
+from tiers import parametrize
 
 PROXY = str(BUILD / "libckpt-ocl" / "ckpt-ocl-proxy")
 ADDRESSES = range(0x2000_0000_0000, 0x4000_0000_0000)
@@ -34,12 +35,12 @@ def kept_open(job):
     return [link for link in links if "opencl-memory" in str(link)]
 
 
-@pytest.mark.parametrize("device", ["pocl", "basic", "rusticl"])
+@parametrize("device", ["pocl", "basic", "rusticl"], quick=1)
 def test_calls_answer_as_the_specification_says(ocl, device):
     finished(ocl.start("svm_calls", device=device))
 
 
-@pytest.mark.parametrize("device", ["pocl", "basic", "rusticl"])
+@parametrize("device", ["pocl", "basic", "rusticl"], quick=1)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_program_and_kernels_share_pointers(ocl, device, seed):
     """Only PoCL has shared virtual memory natively."""
@@ -48,7 +49,7 @@ def test_program_and_kernels_share_pointers(ocl, device, seed):
     assert native is None or native.returncode == 0, native.stdout
 
 
-@pytest.mark.parametrize("moves", [("pocl", "rusticl", "pocl"), ("rusticl", "basic"), ("pocl", "pocl")])
+@parametrize("moves", [("pocl", "rusticl", "pocl"), ("rusticl", "basic"), ("pocl", "pocl")], quick=1)
 def test_a_history_goes_on_at_the_same_addresses(ocl, moves):
     job = ocl.start("svm", 11, 0, device=moves[0])
     job.wait_text("READY")
@@ -103,7 +104,7 @@ def test_it_is_refused_by_name_where_the_device_has_its_own_memory(ocl):
         assert f"{function} is not supported here" in job.error_text
 
 
-@pytest.mark.parametrize("target", ["pocl", "rusticl"])
+@parametrize("target", ["pocl", "rusticl"], quick=1)
 def test_a_restore_without_it_is_refused_before_anything_is_touched(ocl, target):
     job = ocl.start("svm", 51, 0, device="pocl")
     job.wait_text("READY")

@@ -6,6 +6,7 @@ import pytest
 
 from conftest import BUILD
 from test_opencl import assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
+from tiers import parametrize
 
 EXTRA_OPTIONS = str(BUILD / "tests" / "programs" / "opencl" / "libocl-extra-options.so")
 PAIRS = [("pocl", "rusticl"), ("rusticl", "oclgrind"), ("oclgrind", "pocl")]
@@ -31,12 +32,12 @@ def test_image_calls_answer_as_they_do_natively(ocl):
     assert job.text == native.stdout
 
 
-@pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind"])
+@parametrize("device", ["pocl", "rusticl", "oclgrind"], quick=1)
 def test_image_calls_work_on_every_device(ocl, device):
     finished(ocl.start("image_calls", "strict", device=device))
 
 
-@pytest.mark.parametrize("source,target", PAIRS)
+@parametrize("source,target", PAIRS, quick=1)
 def test_images_and_samplers_move(ocl, source, target):
     copy = moved(ocl, "images", source=source, target=target)
     ocl.go()
@@ -79,7 +80,7 @@ def test_a_device_without_the_format_of_an_image_is_refused(ocl):
     refused_for_images(ocl, "pocl", "rusticl", ["format"], ["2D image of CL_A CL_UNSIGNED_INT8", "llvmpipe"])
 
 
-@pytest.mark.parametrize("requirement", ["size", "limit"])
+@parametrize("requirement", ["size", "limit"], quick=1)
 def test_a_device_that_cannot_hold_the_images_is_refused(ocl, requirement):
     """PoCL's limit depends on the machine's memory, so the implementation with wider images is the source."""
     narrow = image_limits(ocl, "oclgrind")[0]
@@ -107,7 +108,7 @@ def test_additions_of_3_0_work_as_they_do_natively(ocl):
     finished(ocl.start("version3"))
 
 
-@pytest.mark.parametrize("source,target", [("rusticl", "pocl"), ("pocl", "oclgrind")])
+@parametrize("source,target", [("rusticl", "pocl"), ("pocl", "oclgrind")], quick=1)
 def test_version_3_0_stays_visible_on_a_1_2_device(ocl, source, target):
     copy = moved(ocl, "version3", "kept", source=source, target=target)
     ocl.go()
@@ -158,7 +159,7 @@ def language(ocl, device):
     return native
 
 
-@pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind"])
+@parametrize("device", ["pocl", "rusticl", "oclgrind"], quick=1)
 def test_an_intermediate_language_works_if_the_driver_supports_one(ocl, device):
     ocl.go()
     finished(ocl.start("il", "real" if language(ocl, device) else "none", device=device))
@@ -191,7 +192,7 @@ def test_a_program_in_an_intermediate_language_moves_only_to_a_device_that_suppo
     finished(ocl.restore("image", "rusticl"))
 
 
-@pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind"])
+@parametrize("device", ["pocl", "rusticl", "oclgrind"], quick=1)
 def test_sub_group_queries_answer_as_the_driver_does(ocl, device):
     ocl.device(device)
     if device == "oclgrind" or int(ocl.native("options", "count", vendor=device).stdout) == 0:

@@ -4,6 +4,7 @@ same result as natively."""
 import pytest
 
 from test_opencl import assert_no_driver, devices, finished, ocl  # noqa: F401
+from tiers import parametrize
 
 WAYS = [("pocl", "rusticl"), ("rusticl", "pocl"), ("pocl", "basic"), ("rusticl", "rusticl")]
 
@@ -26,7 +27,7 @@ def moves(ocl, seed, *options):
     ocl.go_file.unlink()
 
 
-@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.full] if n >= 8 else []) for n in range(20)])
+@parametrize("seed", range(20), quick=3)
 def test_a_random_program_moves(ocl, seed):
     moves(ocl, seed)
 

@@ -2,6 +2,8 @@
 """Transfers to remote devices are compressed if the link is slow, unless CKPT_REMOTE_COMPRESSION=no."""
 import subprocess
 
+import pytest
+
 from test_opencl import OPENCL, devices, finished, ocl  # noqa: F401 (fixtures)
 from test_remote import Server, two_nodes  # noqa: F401 (a fixture)
 
@@ -30,6 +32,7 @@ def transfer(ocl, server, node, compress=True):
     return tuple(a - b for a, b in zip(on_the_wire(node), before))
 
 
+@pytest.mark.full
 def test_a_slow_link_carries_compressed_data(ocl, two_nodes):
     far, near = two_nodes
     # So slow that compression is faster even where other tests take both cores.

@@ -321,6 +321,7 @@ def test_a_stopped_process_comes_back_stopped(ckpt):
     assert "on" in copy.text
 
 
+@pytest.mark.full
 def test_a_dump_as_soon_as_a_restore_is_ready_finds_running_processes(ckpt):
     """Many processes, because continuing them one after the other must be over when the restore says that it is."""
     job = ckpt.run("sh", "-c", "for i in $(seq 60); do sleep 600 & all=\"$all $!\"; done; echo ready; "

@@ -14,6 +14,7 @@ import pytest
 from conftest import BUILD
 from cuda_programs import NVCC, RUN, SOURCES, make  # noqa: F401 (fixture)
 from test_cuda import Cuda
+from tiers import parametrize
 from toolkit import HOME, WHY_NOT
 
 pytestmark = [
@@ -265,8 +266,8 @@ def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(cuda, arguments)
     assert "PASSED" in text and not slices(log)
 
 
-@pytest.mark.parametrize("arguments", [[30000], [60, 500], [10000, 3, 5000, "graph"],
-                                       [60, 500, 5000, "graph"], [10, 3000, 5000, "graph"]])
+@parametrize("arguments", [[30000], [60, 500], [10000, 3, 5000, "graph"],
+                           [60, 500, 5000, "graph"], [10, 3000, 5000, "graph"]], quick=2)
 def test_a_checkpoint_inside_a_kernel(cuda, arguments):
     """With slices it does not wait for the end of the kernel, and the copy continues with the next slice. It does not wait
     for the end of many launches either, or of a graph, of long kernels, of two or three slices each, or of kernels shorter

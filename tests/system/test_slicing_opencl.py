@@ -8,6 +8,7 @@ import pytest
 
 from test_opencl import devices, ocl  # noqa: F401 (fixtures)
 from test_random import moves
+from tiers import parametrize
 
 LONG = 20000  # groups of long_grid: about three seconds on two cores
 
@@ -35,7 +36,7 @@ def slices(log):
     return found
 
 
-@pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind", "basic"])
+@parametrize("device", ["pocl", "rusticl", "oclgrind", "basic"], quick=1)
 @pytest.mark.parametrize("size", ["1", "7", "2ms"])
 def test_a_program_cannot_tell_slices_from_the_whole(ocl, device, size):  # noqa: F811
     expected, _ = output(ocl, "slices", device=device)
@@ -51,7 +52,7 @@ def test_a_program_cannot_tell_slices_from_the_whole(ocl, device, size):  # noqa
     assert "kernel from_ten runs whole" not in log
 
 
-@pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind", "basic"])
+@parametrize("device", ["pocl", "rusticl", "oclgrind", "basic"], quick=1)
 @pytest.mark.parametrize("size", ["1", "3"])
 def test_launches_with_a_global_offset_run_in_slices(ocl, device, size):  # noqa: F811
     """The program checks every number that a work-item can ask for. The first launch of each kernel has an offset."""
@@ -90,7 +91,7 @@ def verdict_in_slices(ocl, program, sizes):  # noqa: F811
         assert sorted(output(ocl, program, *arguments, options=[f"--slice={size}"])[0].splitlines()) == expected
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@parametrize("program", PROGRAMS, quick=6)
 def test_every_program_in_slices(ocl, program):  # noqa: F811
     verdict_in_slices(ocl, program, ["7"])
 
@@ -115,6 +116,7 @@ def test_a_guest_computes_the_same(ocl):  # noqa: F811
     assert text == expected and "turn: periodic" in log
 
 
+@pytest.mark.full
 def test_a_short_kernel_runs_whole_and_a_long_one_in_slices_of_its_time(ocl):  # noqa: F811
     """3000 groups take about 0.4 s. The first launches are for the search."""
     _, log = output(ocl, "long_grid", "3000", "20", options=["--slice=20ms"], debug=True)
@@ -135,7 +137,7 @@ def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(ocl, tmp_path): 
     assert text.endswith("OK\n") and "meet" not in slices(log)
 
 
-@pytest.mark.parametrize("target", ["pocl", "rusticl"])
+@parametrize("target", ["pocl", "rusticl"], quick=1)
 def test_a_checkpoint_inside_a_kernel(ocl, target):  # noqa: F811
     """With slices it does not wait for the end of the kernel, and the copy continues with the next slice, also on
     another device."""

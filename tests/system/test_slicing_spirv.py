@@ -12,6 +12,7 @@ from conftest import BUILD
 from test_opencl import devices, ocl  # noqa: F401 (fixtures)
 from test_opencl_width import EXTRA_OPTIONS
 from test_slicing_opencl import output, slices
+from tiers import parametrize
 
 REWRITE = BUILD / "tests" / "programs" / "slicing" / "rewrite-spirv"
 SOURCE = """
@@ -36,7 +37,7 @@ def spirv(ocl, tmp_path):  # noqa: F811
 
 
 @needs_tools
-@pytest.mark.parametrize("size", ["1", "3", "1000000"])
+@parametrize("size", ["1", "3", "1000000"], quick=1)
 def test_numbers_in_spirv_are_those_of_the_whole_launch(spirv, size):
     """The program checks every number that a work-item can ask for, with global offsets and without."""
     expected, _ = output(spirv, "global_offsets")

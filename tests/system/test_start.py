@@ -12,6 +12,7 @@ import pytest
 
 import rootless
 from conftest import process_exists, tree_of, wait_for
+from tiers import parametrize
 
 PYTHON = "/usr/bin/python3"
 HEAD = ("import mmap, multiprocessing, os, signal, socket, sys, tempfile, time\n"
@@ -132,7 +133,7 @@ def options_for(ground, case):
     return [wanted.replace("PATH", ground.path).replace("NAME", ground.name)] if wanted else []
 
 
-@pytest.mark.parametrize("case", WORK)
+@parametrize("case", WORK, quick=5)
 def test_four_copies_run_at_once(ground, case):
     ground.template(WORK[case])
     outputs = ground.finish(ground.start(*options_for(ground, case)))
@@ -339,7 +340,7 @@ KILLED = "f = open('gone', 'w+b'); os.unlink('gone'); " + WORK["lock"]
 
 # Those of ckpt-start itself, then those of each copy's keeper. Later, the program runs on, as after a
 # kill of ckpt-restore.
-@pytest.mark.parametrize("step", ["check", "start", "wait", "copy", "session", "criu"])
+@parametrize("step", ["check", "start", "wait", "copy", "session", "criu"], quick=3)
 def test_a_killed_start_leaves_nothing(ground, step):
     ground.template(KILLED)
     before, shared_memory = set(tree_of(1)), set(os.listdir("/dev/shm"))

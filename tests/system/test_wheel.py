@@ -133,6 +133,7 @@ def test_everything_that_a_tool_needs_is_in_the_wheel(place, ckpt):
             assert path.startswith(str(tree)) or system.search(path), f"{file} loads {path}"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not HEAT.exists(), reason="the OpenCL parts are not built")
 def test_images_survive_an_upgrade_and_the_end_of_the_environment(place, ckpt, wheel):
     job = ckpt.start("ckpt-run", ["--device", "ocl:pthread", "--", HEAT, "--n", "64", "--steps", "10000000", "--report", "50"])
@@ -174,6 +175,7 @@ def test_a_program_of_python_checkpoints_itself_and_outlives_its_environment(pla
     assert ckpt.restore("self").wait() == 0
 
 
+@pytest.mark.full
 @pytest.mark.no_criu
 def test_four_first_uses_at_once_make_one_tree(place, ckpt):
     started = [subprocess.Popen([place.folder / "bin/ckpt-run", "true"], env=ckpt.env, stdin=subprocess.DEVNULL) for _ in range(4)]
