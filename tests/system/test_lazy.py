@@ -13,7 +13,8 @@ from conftest import tree_of, wait_for
 
 # Fills private memory with bytes that depend on their place, and checks them in several ways when it may go on.
 HOLDS = r"""
-import ctypes, hashlib, mmap, os, sys, threading, time
+import ctypes, faulthandler, hashlib, mmap, os, sys, threading, time
+faulthandler.enable()  # zeros in place of the interpreter's own memory make it crash
 PAGE, PAGES = 4096, 12288
 memory = mmap.mmap(-1, PAGES * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 def expected(n):
@@ -126,6 +127,7 @@ def test_whoever_is_killed_the_program_reads_no_zeros(ckpt, image, victim):
         return
     wait_for(lambda: not pathlib.Path(f"/proc/{program}").exists(), "the end of the program")
     assert copy.text == "" and "the program was ended" in copy.error_text
+    assert "Fatal Python error" not in copy.error_text
     assert code == (1 if victim == "guard" else -signal.SIGKILL)
 
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "common/proc/file.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/remote_call.h"
 
@@ -44,7 +45,7 @@ Result<std::vector<bool>> present_pages(int pagemap, const OwedPiece &piece) {
   size_t bytes = entries.size() * sizeof(u64);
   ssize_t n = ::pread(pagemap, entries.data(), bytes,
                       static_cast<off_t>(piece.begin / kLazyPage * sizeof(u64)));
-  if (n != static_cast<ssize_t>(bytes)) return fail_errno("cannot read /proc/PID/pagemap");
+  if (n != static_cast<ssize_t>(bytes)) return fail_errno("cannot read which pages exist");
   std::vector<bool> present(entries.size());
   for (size_t i = 0; i < entries.size(); i++)
     present[i] = (entries[i] & (kPresent | kSwapped)) != 0;
@@ -92,9 +93,8 @@ Result<UniqueFd> take_faults(pid_t pid, const storage::ImageReader &image,
                              const std::vector<OwedPiece> &pieces) {
   CKPT_TRY(UniqueFd fd, made_by(pid));
   CKPT_CHECK(agree_on_events(fd.get()));
-  std::string folder = fmt::format("/proc/{}/", pid);
-  UniqueFd pagemap(::open((folder + "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
-  UniqueFd memory(::open((folder + "mem").c_str(), O_RDWR | O_CLOEXEC));
+  CKPT_TRY(UniqueFd pagemap, proc::open(pid, "pagemap", O_RDONLY));
+  CKPT_TRY(UniqueFd memory, proc::open(pid, "mem", O_RDWR));
   for (const OwedPiece &p : pieces) {
     owed.add(p);
     CKPT_TRY(std::vector<bool> present, present_pages(pagemap.get(), p));
