@@ -205,7 +205,7 @@ _ckpt_restore() {
     --user-time) _ckpt_words '600 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --truncate-file --append-files --ignore-processor --key-file --shared-key --trust-image --as-root --resume --copy-ahead --all --user-time --job --member --checkpoint --wait --json-report --version --help'
+        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --truncate-file --append-files --ignore-processor --lazy --verify-first --key-file --shared-key --trust-image --as-root --resume --copy-ahead --all --user-time --job --member --checkpoint --wait --json-report --version --help'
       else
         _ckpt_images
       fi

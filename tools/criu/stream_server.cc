@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "common/base/shortage.h"
 #include "common/ipc/unix_socket.h"
 #include "tools/criu/streamer.h"
@@ -16,6 +18,7 @@ namespace {
 
 // 60,000 mappings take 4 MiB. A larger file is served as it is.
 constexpr u64 kMaxEditedBytes = 64u << 20;
+constexpr size_t kPartBytes = 1 << 20;
 constexpr const char *kServeSocket = "streamer-serve.sock";
 
 // CRIU closes a pipe before the end of the file when it does not need the rest, which is not an
@@ -82,6 +85,19 @@ Result<> StreamServer::serve(int socket) {
   }
 }
 
+Result<> StreamServer::read_parts(const storage::StreamEntry &stream,
+                                  const std::vector<StreamPart> &parts, const Write &write) const {
+  Bytes bytes(kPartBytes);
+  for (const StreamPart &part : parts)
+    for (u64 done = 0; done < part.size;) {
+      std::span<std::byte> some(bytes.data(), std::min<u64>(kPartBytes, part.size - done));
+      CKPT_CHECK(image_.read(stream, part.offset + done, some));
+      CKPT_CHECK(write(some));
+      done += some.size();
+    }
+  return {};
+}
+
 Result<> StreamServer::read_stream(const std::string &name, const Write &write) const {
   std::string file = name.substr(kCriuStreams.size());
   const storage::StreamEntry &stream = *image_.find(name);
@@ -90,6 +106,9 @@ Result<> StreamServer::read_stream(const std::string &name, const Write &write) 
     CKPT_CHECK(image_.read(stream, 0, all));
     return write(edits_.edited(file, std::move(all)));
   }
+  if (edits_.parts)
+    if (std::optional<std::vector<StreamPart>> parts = edits_.parts(file))
+      return read_parts(stream, *parts, write);
   return image_.for_each_chunk(stream, storage::ImageReader::Order::Ascending,
                                [&](u64, ByteView bytes) { return write(bytes); });
 }

@@ -4,8 +4,10 @@
 #include <functional>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
@@ -13,10 +15,17 @@
 
 namespace ckpt::tools {
 
+struct StreamPart {
+  u64 offset, size;
+};
+
 // Changes that a restore makes to CRIU's files on their way to CRIU. The image stays as it is.
 struct StreamEdits {
   std::function<bool(const std::string &name)> wanted;  // of a file such as "files.img"
   std::function<Bytes(const std::string &name, Bytes)> edited;
+  // Of a file that is too large to be edited: the only parts that CRIU gets, in order. Nothing, or
+  // no function: all of it.
+  std::function<std::optional<std::vector<StreamPart>>(const std::string &name)> parts = {};
 };
 
 // Serves CRIU's files from an image to `criu restore --stream -D folder` (tools/criu/streamer.h).
@@ -38,6 +47,8 @@ class StreamServer {
   void copy(const std::string &name, UniqueFd pipe);
   using Write = std::function<Result<>(ByteView)>;
   Result<> read_stream(const std::string &name, const Write &write) const;
+  Result<> read_parts(const storage::StreamEntry &stream, const std::vector<StreamPart> &parts,
+                      const Write &write) const;
 
   const storage::ImageReader &image_;
   StreamEdits edits_;

@@ -15,6 +15,7 @@
 #include "tools/command_line.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/error_json.h"
+#include "tools/lazy/lazy_restore.h"
 #include "tools/restore/background.h"
 #include "tools/restore/job_restore.h"
 #include "tools/restore/needs.h"
@@ -146,6 +147,8 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   if (plan.rights.way == CriuRights::Way::ForUser) {
     CKPT_TRY(help, become_owner(plan, o));
   }
+  CKPT_TRY(std::unique_ptr<LazyRestore> lazy, LazyRestore::of(std::move(plan.owed)));
+  o.served = lazy.get();
   // The keeper opens the new session.
   phases.begin("session");
   CKPT_TRY(std::unique_ptr<Keeper> keeper, Keeper::create({plan.devices, o.portable}));
@@ -171,6 +174,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   }
   if (!outcome.error) report(keeper->program());  // it has ended at once
   keeper.reset();
+  lazy.reset();
   if (o.job) leave(*o.job, outcome);
   return end(outcome, job ? job->end(outcome) : signals.exit_code(outcome), o.periodic.job);
 }
@@ -228,6 +232,8 @@ Result<> check(const Options &o) {
     return fail_with_hint(
         "--all cannot be combined with an image, --resume, --output, --json-report or --every",
         "leave these out; each program writes to IMAGE.out");
+  if (o.restore.lazy && (!o.all.empty() || o.resumed))
+    return fail_with_hint("--lazy cannot be combined with --all or --resume", "name the image");
   if (o.restore.as_root && (!o.all.empty() || o.resumed))
     return fail_with_hint("--as-root cannot be combined with --all or --resume",
                           "name the image: it is a decision for each one");
@@ -351,6 +357,10 @@ void add_options(CommandLine &line, Options &o) {
             "continue at the end of files that have grown since the dump");
   line.flag("--ignore-processor", r.ignore_processor,
             "restore on a processor that lacks instructions which the program may use");
+  Option lazy = line.flag("--lazy", r.lazy, "let the program go on before its memory is loaded");
+  line.flag("--verify-first", r.verify_first,
+            "with --lazy: check all bytes of the image before anything is started")
+      .needs(lazy);
   line.option("--json-report=FILE", r.json_report,
               "write what was restored, and how long it took, to this file");
   Option member = add_job_options(line, o.job);

@@ -15,6 +15,7 @@
 #include "storage/ops/receive.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/recorded_identities.h"
+#include "tools/lazy/userfaults.h"
 #include "tools/manifest/restorable.h"
 #include "tools/manifest/template_rules.h"
 #include "tools/restore/kept_links.h"
@@ -105,6 +106,25 @@ void take_fifos(RestorePlan &plan, Reasons &reasons) {
   plan.fifos->take(plan.manifest, reasons);
 }
 
+// The kernel lets only root see faults of system calls and forks of the program. Without the first,
+// a read(2) into missing memory fails; without the second, a child reads zeros.
+void check_lazy(RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
+  if (o.job || o.take_over || o.stand_by) {
+    reasons.push_back(
+        "programs of a job and of a migration go on with all their memory; leave "
+        "--lazy out");
+    return;
+  }
+  if (plan.rights.way != CriuRights::Way::Root) {
+    reasons.push_back(
+        "--lazy is for root's own programs: the kernel lets no other user's program wait for its "
+        "memory in system calls and forks (CAP_SYS_PTRACE, userfaultfd(2)); leave --lazy out");
+    return;
+  }
+  check_userfaults(reasons);
+  if (reasons.empty()) plan.owed = owed_memory(*plan.image, reasons);
+}
+
 // From here on this is a process of the program's user in new namespaces.
 Result<> isolate_as_before(const ImageManifest &m) {
   if (::geteuid() != 0) return is_isolated() ? Result<>{} : isolate();
@@ -159,7 +179,8 @@ Result<RestorePlan> make_plan(const RestoreOptions &o, const RestorePlan *before
     reasons.push_back(criu.error().text());
   // A damaged image says nothing about rights.
   Result<> sound;
-  if (!before) sound = plan.image->verify(storage::ImageReader::Depth::Stored).result();
+  if (!before && (!o.lazy || o.verify_first))
+    sound = plan.image->verify(storage::ImageReader::Depth::Stored).result();
   if (!sound)
     reasons.push_back(sound.error().text());
   else
@@ -170,6 +191,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o, const RestorePlan *before
   check_kept_files(plan.manifest, reasons);
   if (!o.for_copies) check_sockets(plan.manifest, reasons);
   if (!as_user) find_devices(plan, o, before, reasons);
+  if (o.lazy) check_lazy(plan, o, reasons);
   if (!o.check_only) take_fifos(plan, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
   return plan;

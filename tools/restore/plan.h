@@ -8,6 +8,7 @@
 #include "tools/criu/criu.h"
 #include "tools/criu/rights.h"
 #include "tools/device/device.h"
+#include "tools/lazy/owed_memory.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/manifest/image_manifest.h"
 #include "tools/net/connection_lock.h"
@@ -18,6 +19,7 @@
 namespace ckpt::tools {
 
 class JobRestore;
+class LazyRestore;
 class StandBy;
 class TakeOver;
 struct Copy;
@@ -41,6 +43,9 @@ struct RestoreOptions {
   JobRestore *job = nullptr;      // its other programs are restored at the same time
   TakeOver *take_over = nullptr;  // from another machine, on which the program was until now
   StandBy *stand_by = nullptr;    // images of it arrive while it still runs there
+  bool lazy = false;              // the program goes on before its memory is loaded
+  bool verify_first = false;      // with lazy: all stored bytes are checked before
+  LazyRestore *served = nullptr;  // with lazy, if memory is owed
   bool check_only = false;        // nothing will be started
   bool for_copies = false;        // the image is a template, from which copies are started
   const Copy *copy = nullptr;     // which of these this is
@@ -56,6 +61,7 @@ struct RestorePlan {
   DeviceMaps maps;
   Criu criu;
   CriuRights rights;
+  OwedMemory owed;  // with RestoreOptions::lazy
   std::unique_ptr<Fifos> fifos = std::make_unique<Fifos>();
 };
 

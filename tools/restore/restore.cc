@@ -12,9 +12,11 @@
 #include "common/base/log.h"
 #include "common/base/new_file.h"
 #include "common/base/shortage.h"
+#include "common/base/test_points.h"
 #include "helper/criu_arguments.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/stream_server.h"
+#include "tools/lazy/lazy_restore.h"
 #include "tools/proc/process.h"
 #include "tools/restore/affinity.h"
 #include "tools/restore/copy_edits.h"
@@ -72,13 +74,19 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &pla
   thread_ = std::thread([this] { run(); });
 }
 
-Restore::~Restore() { thread_.join(); }
+// The loop may have ended before the memory of an orphan of the program had arrived.
+Restore::~Restore() {
+  thread_.join();
+  if (options_.served && options_.served->failure()) keeper_.kill_program();
+}
 
 void Restore::run() {
   Result<> done = guarded([this] { return restore(); });
   std::optional<Error> cancelled = this->cancelled();
   if (done && !cancelled) return note({{"result", "ok"}});
   Error why = cancelled ? *cancelled : done.error();
+  // Others see only that the program has ended.
+  if (options_.served && options_.served->failure()) why = *options_.served->failure();
   note({{"result", "failed"}, {"why", why.what.substr(0, 2000)}});
   // Not only root_: if the stem was killed, CRIU and the processes that it has restored are the
   // keeper's children. program_failed() comes first, so that the keeper does not take the end of an
@@ -118,6 +126,7 @@ Result<> Restore::restore() {
     agents_.read_ahead();
   CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
   CKPT_CHECK(restore_host_side());
+  if (options_.served) CKPT_CHECK(options_.served->serve(keeper_, *plan_.image, root_));
   CKPT_CHECK(truncate_grown_files(root_, plan_.manifest, options_.grown_files));
   // Packets may arrive again: of each connection, both ends exist.
   if (options_.job) CKPT_CHECK(options_.job->meet_restored(check));
@@ -136,8 +145,19 @@ Result<> Restore::restore() {
   memory_files_.program_runs();
   // --json-report names what was restored.
   CKPT_CHECK(write_report());
-  keeper_.post([this] { show_program(); });
+  if (!options_.served) keeper_.post([this] { show_program(); });
   agents_.release_contents();
+  return options_.served ? load_rest() : Result<>{};
+}
+
+// ckpt-dump accepts the program when it has all its memory: CRIU would take what is missing for
+// pages that were never written.
+Result<> Restore::load_rest() {
+  test_point("memory-owed");
+  keeper_.post([this] { running_(root_); });
+  CKPT_CHECK(options_.served->load_rest(keeper_));
+  CKPT_CHECK(write_report());
+  keeper_.post([this] { keeper_.program_ready(); });
   return {};
 }
 
@@ -235,7 +255,9 @@ StreamEdits Restore::edits() const {
   if (options_.copy)
     of_copy = [edits = CopyEdits(plan_.manifest, CriuFiles::of(*plan_.image), *options_.copy)](
                   ProtoMessage &file) { edits.edit(file); };
-  return image_edits(plan_.manifest, options_.grown_files, plan_.rights, std::move(of_copy));
+  StreamEdits all =
+      image_edits(plan_.manifest, options_.grown_files, plan_.rights, std::move(of_copy));
+  return options_.served ? without_owed(std::move(all), options_.served->owed()) : all;
 }
 
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
@@ -278,6 +300,7 @@ Result<> Restore::start_own_stem(const std::string &folder, bool new_namespace,
                                  StreamServer &server) {
   CKPT_CHECK(server.start(folder));
   CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
+  if (options_.served) options_.served->stem_started(stem_.pid);
   return {};
 }
 

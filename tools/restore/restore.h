@@ -59,6 +59,7 @@ class Restore {
   Result<> hand_to_keeper();
   bool stem_event();
   Result<> bring_back_devices();
+  Result<> load_rest();
   nlohmann::json report() const;
   nlohmann::json device_times() const;
   Result<> write_report() const;

@@ -9,6 +9,7 @@
 #include "storage/format/pipe_format.h"
 #include "tools/history/history.h"
 #include "tools/json_text.h"
+#include "tools/lazy/lazy_restore.h"
 #include "tools/restore/restore.h"
 
 namespace ckpt::tools {
@@ -37,6 +38,7 @@ Result<> Restore::write_report() const {
   CKPT_TRY(UniqueFd out, open_output(options_.json_report, O_TRUNC, 0666));
   nlohmann::json all = report();
   all["device_times"] = device_times();
+  if (options_.served) all["lazy"] = options_.served->report();
   return write_all(out.get(), view(json_text(all) + "\n"));
 }
 

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/lazy/lazy_restore.h"
+
+#include "tools/proc/process.h"
+
+namespace ckpt::tools {
+
+Result<std::unique_ptr<LazyRestore>> LazyRestore::of(OwedMemory owed) {
+  std::unique_ptr<LazyRestore> lazy;
+  if (owed.bytes() == 0) return lazy;
+  lazy.reset(new LazyRestore(std::move(owed)));
+  CKPT_CHECK(lazy->guard_.start());
+  return lazy;
+}
+
+std::optional<Error> LazyRestore::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+// A failed program is ended before its userfaultfds are closed.
+void LazyRestore::fail_program(Keeper &keeper, Error why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = why;
+  }
+  keeper.post([&keeper, why] {
+    keeper.program_failed(why);
+    keeper.kill_program();
+  });
+}
+
+Result<> LazyRestore::serve(Keeper &keeper, const storage::ImageReader &image, pid_t root) {
+  start_ = Clock::now();
+  server_ = std::make_unique<PageServer>(image, [this, &keeper](Error e) {
+    fail_program(keeper,
+                 Error{fmt::format("the program was ended, because its memory could not "
+                                   "be loaded: {}",
+                                   e.what),
+                       e.hint.empty() ? "ckpt-image verify names all that is damaged" : e.hint});
+  });
+  for (const Process &p : ProcessTable::read().tree(root))
+    if (auto owed = owed_.processes.find(p.ns_pid()); owed != owed_.processes.end())
+      CKPT_CHECK(server_->add(p.pid, owed->second));
+  keeper.post([this, &keeper] {
+    keeper.watch(guard_.ended_fd(), [this, &keeper] {
+      if (guard_.released()) return false;
+      fail_program(keeper, Error{"the program was ended, because the process that guards its "
+                                 "memory (ckpt-guard) was killed",
+                                 "restore it again: the image is unchanged"});
+      return false;
+    });
+  });
+  return server_->start();
+}
+
+Result<> LazyRestore::load_rest(Keeper &keeper) {
+  CKPT_CHECK(server_->load_rest());
+  if (std::optional<Error> e = failure()) return Failure(*e);
+  seconds_ = seconds_since(start_);
+  keeper.post([this] { guard_.release(); });
+  return {};
+}
+
+nlohmann::json LazyRestore::report() const {
+  nlohmann::json r{{"owed_bytes", owed_.bytes()}};
+  if (seconds_ > 0) r["arrived_seconds"] = seconds_;
+  return r;
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/lazy/lazy_space.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace ckpt::tools {
+namespace {
+
+constexpr u64 kFaultBytes = 128 << 10;  // a chunk is decoded as a whole anyway
+
+}  // namespace
+
+Result<> LazySpace::serve(std::vector<LazySpace> &forked) {
+  std::array<uffd_msg, 16> messages;
+  ssize_t n;
+  while ((n = ::read(fd_.get(), messages.data(), sizeof messages)) > 0)
+    for (size_t i = 0; i < static_cast<size_t>(n) / sizeof messages[0]; i++)
+      CKPT_CHECK(take_message(messages[i], forked));
+  if (n < 0 && errno != EAGAIN && errno != EINTR) return fail_errno("cannot read a userfaultfd");
+  for (u64 page : std::exchange(waiting_, {})) CKPT_CHECK(serve_fault(page));
+  return {};
+}
+
+Result<> LazySpace::take_message(const uffd_msg &m, std::vector<LazySpace> &forked) {
+  switch (m.event) {
+    // Served after all messages: one that says where the memory is now may come behind it.
+    case UFFD_EVENT_PAGEFAULT:
+      waiting_.push_back(m.arg.pagefault.address / kLazyPage * kLazyPage);
+      return {};
+    case UFFD_EVENT_FORK:
+      forked.emplace_back(UniqueFd(static_cast<int>(m.arg.fork.ufd)), owed_, read_);
+      return {};
+    case UFFD_EVENT_REMAP: owed_.move(m.arg.remap.from, m.arg.remap.to, m.arg.remap.len); return {};
+    case UFFD_EVENT_REMOVE:
+    case UFFD_EVENT_UNMAP: owed_.drop(m.arg.remove.start, m.arg.remove.end); return {};
+    default: return fail("the kernel reports an unknown event ({}) of memory", m.event);
+  }
+}
+
+// An address at which nothing is owed has been given back and is read again, or was never written:
+// it is zero, as in any new memory.
+Result<> LazySpace::serve_fault(u64 page) {
+  if (std::optional<OwedPiece> piece = owed_.find(page)) {
+    u64 bytes = std::min(kFaultBytes, piece->end - page);
+    CKPT_CHECK(place(page, bytes));
+    if (!gone_ && owed_.find(page)) waiting_.push_back(page);
+    return {};
+  }
+  uffdio_zeropage zero{.range = {.start = page, .len = kLazyPage}, .mode = 0, .zeropage = 0};
+  if (::ioctl(fd_.get(), UFFDIO_ZEROPAGE, &zero) == 0) return {};
+  if (errno == EAGAIN)
+    waiting_.push_back(page);
+  else
+    wake(page);  // it was placed, unmapped or has ended meanwhile: the access is tried again
+  return {};
+}
+
+void LazySpace::wake(u64 page) {
+  uffdio_range range{.start = page, .len = kLazyPage};
+  (void)::ioctl(fd_.get(), UFFDIO_WAKE, &range);
+}
+
+Result<> LazySpace::place_next(u64 bytes) {
+  std::optional<OwedPiece> piece = owed_.first();
+  if (!piece || !waiting_.empty()) return {};
+  return place(piece->begin, std::min(bytes, piece->end - piece->begin));
+}
+
+// Places as much as the kernel takes at once. Nothing if the memory changes just now.
+Result<> LazySpace::place(u64 begin, u64 bytes) {
+  Bytes contents(bytes);
+  OwedPiece piece = *owed_.find(begin);
+  CKPT_CHECK(read_(piece.offset + (begin - piece.begin), contents));
+  for (u64 size = bytes;;) {
+    uffdio_copy copy{};
+    copy.dst = begin;
+    copy.src = reinterpret_cast<u64>(contents.data());
+    copy.len = size;
+    int failed = ::ioctl(fd_.get(), UFFDIO_COPY, &copy) != 0 ? errno : 0;
+    u64 placed = copy.copy > 0 ? static_cast<u64>(copy.copy) : 0;
+    if (placed) owed_.drop(begin, begin + placed);
+    if (placed || failed == EAGAIN) return {};
+    if (failed == ESRCH) {
+      gone_ = true;
+      return {};
+    }
+    // The kernel places pages into one mapping at a time, and this one was divided (mprotect(2)).
+    if (failed == ENOENT && size > kLazyPage) {
+      size = size / kLazyPage / 2 * kLazyPage;
+      if (size == 0) size = kLazyPage;
+      continue;
+    }
+    errno = failed;
+    return fail_errno("the page at {:#x} cannot be given its contents", begin);
+  }
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/lazy/page_server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <iterator>
+
+#include "common/base/shortage.h"
+#include "tools/lazy/userfaults.h"
+
+namespace ckpt::tools {
+namespace {
+
+// A fault waits at most for one such part.
+constexpr u64 kPartBytes = 1 << 20;
+
+}  // namespace
+
+PageServer::~PageServer() {
+  stop_ = true;
+  wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+void PageServer::wake() {
+  u64 one = 1;
+  if (wake_) (void)!::write(wake_.get(), &one, sizeof one);
+}
+
+Result<> PageServer::add(pid_t pid, const OwedProcess &owed) {
+  const storage::StreamEntry &stream = *image_.find(owed.stream);
+  OwedMap map;
+  CKPT_TRY(UniqueFd fd, take_faults(pid, image_, stream, map, owed.pieces));
+  spaces_.emplace_back(std::move(fd), std::move(map),
+                       [this, &stream](u64 offset, std::span<std::byte> out) {
+                         return image_.read(stream, offset, out);
+                       });
+  return {};
+}
+
+Result<> PageServer::start() {
+  wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return fail_errno("cannot create an eventfd");
+  CKPT_TRY(thread_, start_thread([this] { run(); }));
+  return {};
+}
+
+void PageServer::run() {
+  result_ = guarded([this] { return serve(); });
+  if (!result_) failed_(result_.error());
+}
+
+Result<> PageServer::serve() {
+  while (!stop_ && !spaces_.empty()) {
+    CKPT_CHECK(turn());
+    std::erase_if(spaces_, [](const LazySpace &s) { return s.finished(); });
+  }
+  return {};
+}
+
+Result<> PageServer::turn() {
+  std::vector<pollfd> fds{{wake_.get(), POLLIN, 0}};
+  int wait = load_ ? 0 : -1;
+  for (const LazySpace &s : spaces_) {
+    fds.push_back({s.fd(), POLLIN, 0});
+    if (s.has_waiting()) wait = 0;
+  }
+  if (::poll(fds.data(), fds.size(), wait) < 0 && errno != EINTR)
+    return fail_errno("cannot wait for accesses to memory");
+  u64 times;
+  if (fds[0].revents) (void)!::read(wake_.get(), &times, sizeof times);
+  std::vector<LazySpace> forked;
+  for (LazySpace &s : spaces_) CKPT_CHECK(s.serve(forked));
+  std::ranges::move(forked, std::back_inserter(spaces_));
+  if (load_) return spaces_.front().place_next(kPartBytes);
+  return {};
+}
+
+Result<> PageServer::load_rest() {
+  load_ = true;
+  wake();
+  if (thread_.joinable()) thread_.join();
+  return result_;
+}
+
+}  // namespace ckpt::tools

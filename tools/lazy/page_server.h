@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gives a running program the memory that it is owed: a page that it waits for at once, the rest
+// behind, in order. Each chunk of the image is checked before its bytes are used. If one is
+// damaged, the program is ended: it waits for the page until then, also in a system call.
+//
+// One thread does all of it, in the keeper's process. lazy_guard.h says what happens if that dies.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+#include "storage/read/image_reader.h"
+#include "tools/lazy/lazy_space.h"
+#include "tools/lazy/owed_memory.h"
+
+namespace ckpt::tools {
+
+class PageServer {
+ public:
+  // `failed` is called once, in the server's thread, and ends the program. Until it has returned
+  // the program reads nothing.
+  PageServer(const storage::ImageReader &image, std::function<void(Error)> failed)
+      : image_(image), failed_(std::move(failed)) {}
+  ~PageServer();
+
+  // For a process that is stopped, by its PID here. Before start().
+  Result<> add(pid_t pid, const OwedProcess &owed);
+  Result<> start();
+  // From now on the rest is loaded, too. Waits until it has arrived.
+  Result<> load_rest();
+
+ private:
+  void run();
+  Result<> serve();
+  Result<> turn();
+  void wake();
+
+  const storage::ImageReader &image_;
+  std::function<void(Error)> failed_;
+  std::vector<LazySpace> spaces_;
+  UniqueFd wake_;
+  std::atomic<bool> load_ = false, stop_ = false;
+  Result<> result_;
+  std::thread thread_;
+};
+
+}  // namespace ckpt::tools
