@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that the processes of a CUDA program share (cuIpc*), under ckpt-run on the software device. The
 programs check it against a model."""
+import os
+import pathlib
 import subprocess
 import time
 
@@ -18,6 +20,12 @@ def history(cuda, *arguments, **more):
     job = cuda.start(*arguments, source=SOURCE, paused=False, **more)
     job.wait_lines(1)
     return job
+
+
+def device_handles(pid):
+    """The software device's memory that a process has descriptors of."""
+    links = [os.readlink(f) for f in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+    return [link for link in links if "softcuda-" in link]
 
 
 @pytest.mark.parametrize("arguments", [(300, 1, 1), (300, 3, 2), (600, 4, 3, "end")])
@@ -81,6 +89,7 @@ def test_suspended_and_resumed(cuda, depth, arguments):
         assert done.returncode == 0, done.stderr
         if not depth:
             wait_for(lambda: cuda.used_mib() == [0, 0], "free devices")
+            assert not device_handles(job.pid), "the keeper keeps memory that all have given back"
         done = cuda.resume(job)
         assert done.returncode == 0, done.stderr
         time.sleep(0.3)
@@ -89,11 +98,11 @@ def test_suspended_and_resumed(cuda, depth, arguments):
 
 
 def test_a_dump_that_fails_leaves_the_memory_shared(cuda):
-    """The tool ends itself when the devices are detached."""
+    """The tool ends itself at steps, and when it has told one process to unmap its memory (Lock)."""
     job = history(cuda, 1500, 3, 10)
-    for point in ("save", "detach", "criu"):
+    for point in ("save", "sent-67", "detach", "sent-67", "criu"):
         time.sleep(0.2)
-        killed = subprocess.run([cuda.ckpt.tool("ckpt-dump"), "-o", f"image-{point}", str(job.pid)], cwd=cuda.ckpt.folder,
+        killed = subprocess.run([cuda.ckpt.tool("ckpt-dump"), "-o", f"image-{point}-{time.time()}", str(job.pid)], cwd=cuda.ckpt.folder,
                                 env=dict(cuda.ckpt.env, CKPT_TEST_STOP_AT=point), capture_output=True, timeout=60)
         assert killed.returncode != 0
     assert job.wait() == 0, job.error_text
