@@ -57,6 +57,10 @@ enum class State : u8 { Running, Quiesced, Saved, Detached, Attached, Loaded, Su
 // everything. None: it is not suspended.
 enum class Depth : u8 { None, Memory, Full };
 
+// Of a piece of device memory that processes share. Pending: its owner has not loaded its contents
+// yet. Lost: the owner has ended, and the contents with it.
+enum class ShareState : u8 { Unknown, Pending, There, Lost };
+
 enum class Type : u16 {
   // Answers to any request.
   Ok = 1,      // {}
@@ -242,6 +246,20 @@ enum class Type : u16 {
 
   ImageWritten = 56,  // {str image}: an image is complete, and the program continues; answered by
                       // Ok. Older keepers refuse it
+
+  // Device memory that processes of the program share (tools/session/device_shares.h). Each begins
+  // with {u32 version, u64 token of the process, 16 bytes: the name of the piece}. Older keepers
+  // refuse them.
+  ShareOffered = 140,  // {…, u64 bytes, str UUID of the device, u8 1: this process has exported it,
+                       // u8 1: it has its contents} + its handle; answered by Ok. This process owns
+                       // the piece
+  ShareWanted = 141,  // {…, u8 1: this process has used it before}; answered by Ok {u8 ShareState},
+                      // and if it is There, {u64 bytes, str UUID} + its handle
+  ShareOwned = 142,   // {…}; answered by Ok {u8 1: this process owns it and saves its contents}
+  ShareLoaded = 143,  // {…}, from the owner: it has its contents; answered by Ok
+  ShareAway = 144,    // {…}: this process has given it back until the end of the checkpoint;
+                      // answered by Ok
+  ShareDone = 145,    // {…}: this process uses it no more; answered by Ok
 
   // Program to a proxy for kGpuMemoryProxy, which sends Ok {} first.
   GpuMemoryWanted =

@@ -8,6 +8,7 @@
 #include "libckpt-cuda/calls/manager_requests.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/memory/contexts.h"
+#include "libckpt-cuda/memory/ipc_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/paired_memory.h"
 #include "libckpt-cuda/memory/pools.h"
@@ -33,6 +34,7 @@ CUresult created(Fn create, const CUcontext *context, CUdevice device, bool prim
 CUresult destroyed(CUresult e, CUcontext context) {
   if (e != CUDA_SUCCESS) return e;
   memory().release_context(context);
+  ipc_memory().release_context(context);
   paired_memory().release_context(context);
   pools().context_destroyed(context);
   forget_context(context);

@@ -8,6 +8,7 @@
 #include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/memory/host_memory.h"
+#include "libckpt-cuda/memory/ipc_memory.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/paired_memory.h"
@@ -44,7 +45,10 @@ bool attribute_of(const Allocation &a, CUpointer_attribute attribute, void *out)
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: put(out, a.id); return true;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: put(out, a.base); return true;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: put(out, a.bytes); return true;
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: put(out, 0u); return true;
+    // Memory of cuMemAlloc (ipc_memory.h): of a context, and in a block.
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      put(out, unsigned{memory().find(a.base) && reason_against_sharing() == nullptr});
+      return true;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: put(out, u64{0}); return true;
     default: return false;
   }
@@ -72,6 +76,7 @@ bool managed_attribute_of(const Allocation &a, CUdeviceptr p, CUpointer_attribut
 // True: `p` lies in memory of ours, and the driver would answer wrongly.
 bool answers(CUdeviceptr p, CUpointer_attribute attribute, void *out) {
   if (std::optional<Allocation> a = memory().find(p)) return attribute_of(*a, attribute, out);
+  if (std::optional<Allocation> a = ipc_memory().find(p)) return attribute_of(*a, attribute, out);
   if (std::optional<Allocation> a = paired_memory().find(p))
     return managed_attribute_of(*a, p, attribute, out);
   if (auto a = pools().find(p)) return attribute_of(*a, attribute, out);
@@ -83,6 +88,7 @@ bool answers(CUdeviceptr p, CUpointer_attribute attribute, void *out) {
 bool find_range(CUdeviceptr p, u64 &base, u64 &bytes) {
   std::optional<Allocation> a = memory().find(p);
   if (!a) a = paired_memory().find(p);
+  if (!a) a = ipc_memory().find(p);
   if (a) {
     base = a->base;
     bytes = a->bytes;

@@ -10,6 +10,7 @@
 #include "libckpt-cuda/entry/noted_blockers.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/memory/addresses.h"
+#include "libckpt-cuda/memory/ipc_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/pools.h"
 #include "libckpt-cuda/memory/program_memory.h"
@@ -129,7 +130,8 @@ CUresult entry_cuMemAddressFree(CUdeviceptr at, size_t bytes) {
 CUresult entry_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address) {
   HOLD_OR_RETURN(held);
   u64 at = reinterpret_cast<u64>(address);
-  if (memory().find(at) || pools().find(at)) return CUDA_ERROR_INVALID_VALUE;
+  if (memory().find(at) || ipc_memory().find(at) || pools().find(at))
+    return CUDA_ERROR_INVALID_VALUE;
   if (out != nullptr && program_memory().retain(at, *out)) return CUDA_SUCCESS;
   return REAL(cuMemRetainAllocationHandle)(out, address);
 }

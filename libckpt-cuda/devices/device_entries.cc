@@ -5,10 +5,11 @@
 namespace ckpt::cuda {
 namespace {
 
-// cuIpc* are refused (cuda.api), so a program that asks before it uses them gets no for an answer.
-// Memory answers for itself (CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE in memory_entries.cc).
-// Managed memory of ours belongs to one side at a time, and where a device could use all memory of
-// the host, both sides could use managed memory at once (CUDA programming guide, "Unified Memory").
+// cuIpc*EventHandle are refused (cuda.api), so a program that asks before it uses them gets no for
+// an answer. Memory answers for itself (CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE in
+// memory_entries.cc). Managed memory of ours belongs to one side at a time, and where a device
+// could use all memory of the host, both sides could use managed memory at once (CUDA programming
+// guide, "Unified Memory").
 bool is_denied(CUdevice_attribute attribute) {
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED: return true;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "libckpt-cuda/lifecycle/transfer.h"
+#include "libckpt-cuda/memory/ipc_memory.h"
 #include "libckpt-cuda/memory/reachable.h"
 #include "libckpt-cuda/memory/served.h"
 #include "libckpt-cuda/survey/survey.h"
@@ -168,6 +169,7 @@ Result<Contents> region_of(const agent::Source::Piece &piece, const Regions &reg
 u64 contents_bytes() { return bytes_to_save(agent::kRegionAlign); }
 
 Result<> save_contents(agent::Sink &sink, OwnedMemory &owned) {
+  CKPT_CHECK(ipc_memory().save());
   Reachable reachable;
   CKPT_TRY(std::vector<Contents> all, reachable.contents());
   Runs runs(all, sink);
@@ -188,6 +190,10 @@ Result<> load_contents(agent::Source &source) {
     CKPT_TRY(bool more, source.next(piece));
     if (!more) return transfer.drain();
     CKPT_TRY(Contents c, region_of(piece, regions));
+    if (ipc_memory().is_there(c.key)) {
+      if (!piece.zeros) CKPT_CHECK(source.release(piece.slot));
+      continue;
+    }
     if (piece.zeros) {
       CKPT_CHECK(transfer.zero(c.context, c.base + piece.offset, piece.bytes));
       continue;

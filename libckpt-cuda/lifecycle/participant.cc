@@ -5,6 +5,7 @@
 #include "libckpt-cuda/lifecycle/participant.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -19,12 +20,14 @@
 #include "libckpt-cuda/lifecycle/blockers.h"
 #include "libckpt-cuda/lifecycle/contents.h"
 #include "libckpt-cuda/lifecycle/devices.h"
+#include "libckpt-cuda/lifecycle/late_memory.h"
 #include "libckpt-cuda/lifecycle/quiesce.h"
 #include "libckpt-cuda/lifecycle/requirements.h"
 #include "libckpt-cuda/lifecycle/transfer.h"
 #include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/copier.h"
 #include "libckpt-cuda/memory/host_memory.h"
+#include "libckpt-cuda/memory/ipc_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/owned_memory.h"
 #include "libckpt-cuda/memory/paired_memory.h"
@@ -92,6 +95,9 @@ class Cuda final : public agent::Participant {
   }
 
   Result<> quiesce(Clock::time_point deadline) override {
+    if (!late_.wait_until(deadline))
+      return fail_with_hint("memory of another process has not come back from a checkpoint yet",
+                            "try again when all processes of the program run");
     outside_.start();
     CKPT_CHECK(quiesce_devices(deadline));
     forget_copier();
@@ -182,13 +188,17 @@ class Cuda final : public agent::Participant {
   Result<> load(agent::Source &source) override { return load_contents(source); }
 
   void resume() override {
-    g_refusal = detached_ ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
+    if (!late_.wait_until(Clock::now())) return;  // a quiesce() that has failed
+    bool lost = detached_ || missing_;
+    g_refusal = lost ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
     if (detached_) lose();
     locked_ = on_devices_ = false;
     outside_.end();
     owned_.end();
-    HeldCalls::open();
-    gate().open();
+    if (!lost) ipc_memory().loaded();
+    if (lost || !ipc_memory().is_late()) return open();
+    Result<> started = late_.start([this](const Result<> &came) { late_memory_came(came); });
+    if (!started) late_memory_came(started);
   }
 
   bool exclude(const void *handle) override { return exclude(reinterpret_cast<u64>(handle), true); }
@@ -297,12 +307,34 @@ class Cuda final : public agent::Participant {
     if (!left) log::error(left.error());
   }
 
-  // Calls that came while the driver was checkpointed wait inside it, and return only when it runs
-  // again. It has no memory then, and no later call reaches it.
-  void lose() {
+  static void open() {
+    HeldCalls::open();
+    gate().open();
+  }
+
+  // In a thread of its own.
+  void late_memory_came(const Result<> &came) {
+    if (!came) {
+      Error why = came.error();
+      log::error(std::move(why).in("memory of another process does not come back"));
+      missing_ = true;
+      g_refusal = CUDA_ERROR_DEVICE_UNAVAILABLE;
+      lose_calls();
+    }
+    open();
+  }
+
+  static void lose_calls() {
+    ipc_memory().give_up();
     paired_memory().show_pages();
     lose_held_calls();
     lose_newer_entries();
+  }
+
+  // Calls that came while the driver was checkpointed wait inside it, and return only when it runs
+  // again. It has no memory then, and no later call reaches it.
+  void lose() {
+    lose_calls();
     if (Result<> r = driver_restore({}); !r)
       log::warn("calls that wait in the driver will not return: {}", r.error().what);
   }
@@ -315,6 +347,8 @@ class Cuda final : public agent::Participant {
   bool on_devices_ = false;  // release_memory() has been called, and nothing else
   OutsideGpus outside_;
   OwnedMemory owned_;
+  LateMemory late_;
+  std::atomic<bool> missing_{false};  // memory of another process has not come back
 };
 
 }  // namespace

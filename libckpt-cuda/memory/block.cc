@@ -37,14 +37,14 @@ CUresult map(Block &b, const AccessList &access) {
 }  // namespace
 
 CUresult map_block(Block &b, const AccessList &access) {
-  CUresult e = make_physical_again(b.base, b.bytes, memory_for_block(b.device), b.physical);
+  CUresult e = make_for_block(b.base, b.bytes, b.device, b.physical);
   return e == CUDA_SUCCESS ? map(b, access) : e;
 }
 
 CUresult make_block(Block &b, const AccessList &access) {
   CUresult e = addresses().take(b.device, b.bytes, b.base);
   if (e != CUDA_SUCCESS) return e;
-  e = make_physical(b.bytes, memory_for_block(b.device), b.physical);
+  e = make_for_block(0, b.bytes, b.device, b.physical);
   if (e == CUDA_SUCCESS) e = map(b, access);
   if (e != CUDA_SUCCESS) addresses().give(b.base, b.bytes);
   return e;

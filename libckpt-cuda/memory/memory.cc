@@ -5,6 +5,7 @@
 
 #include "libckpt-cuda/memory/addresses.h"
 #include "libckpt-cuda/memory/buffer_id.h"
+#include "libckpt-cuda/memory/ipc_memory.h"
 
 namespace ckpt::cuda {
 
@@ -51,6 +52,7 @@ CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Ow
 void Memory::drop(Owned &b) {
   if (b.small) set_largest_free(b, 0);
   kept_.erase(b.base);
+  ipc_memory().block_dropped(b.base);
   drop_block(b);
   block_bytes_ -= b.bytes;
   blocks_.erase(b.base);
@@ -145,7 +147,7 @@ void Memory::free_piece(const Allocation &a) {
   b.free.give(a.base, rounded_up(a.bytes, kGrainBytes));
   set_largest_free(b, b.bytes);
   if (b.live > 0) return;
-  if (has_other_spare(b)) return drop(b);
+  if (has_other_spare(b) || ipc_memory().is_exported(b.base)) return drop(b);
   spare_[b.context.handle] = b.base;
 }
 
@@ -167,7 +169,8 @@ u64 Memory::most_kept(CUdevice device) {
 
 void Memory::keep_or_drop(Owned &b) {
   CUdevice device = b.device;
-  u64 most = keeps_blocks_ ? most_kept(device) : 0;
+  bool keeps = keeps_blocks_ && !ipc_memory().is_exported(b.base);
+  u64 most = keeps ? most_kept(device) : 0;
   if (b.bytes > most) return drop(b);
   kept_.add({b.base, b.bytes, b.context.handle, device});
   while (kept_.bytes(device) > most) drop(*blocks_.at(*kept_.oldest(device)));
@@ -287,6 +290,22 @@ std::vector<KeyedPhysical> Memory::physical() const {
   std::vector<KeyedPhysical> all;
   for (auto &[base, b] : blocks_)
     if (b->live > 0) all.push_back({base, b->bytes, b->physical});
+  return all;
+}
+
+void Memory::with_block(u64 base, const std::function<void(const BlockView &)> &look) const {
+  std::lock_guard lock(mutex_);
+  auto it = blocks_.find(base);
+  if (it == blocks_.end()) return;
+  const Owned &b = *it->second;
+  look({base, b.bytes, b.physical, b.context.handle, b.mapped});
+}
+
+std::vector<Memory::BlockView> Memory::views() const {
+  std::lock_guard lock(mutex_);
+  std::vector<BlockView> all;
+  for (auto &[base, b] : blocks_)
+    all.push_back({base, b->bytes, b->physical, b->context.handle, b->mapped});
   return all;
 }
 

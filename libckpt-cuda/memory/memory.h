@@ -45,6 +45,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -111,6 +112,17 @@ class Memory {
   // Bytes of all blocks, mapped or not.
   u64 block_bytes(CUdevice device) const;
   u64 block_bytes() const { return block_bytes_.load(std::memory_order_relaxed); }
+
+  struct BlockView {
+    u64 base = 0, bytes = 0;
+    Physical physical = 0;
+    CUcontext context = nullptr;
+    bool mapped = false;
+  };
+  // Calls `look` with the block that begins at `base`, which is not freed meanwhile. Does nothing
+  // where none begins.
+  void with_block(u64 base, const std::function<void(const BlockView &)> &look) const;
+  std::vector<BlockView> views() const;
 
   // For a checkpoint. Between unmap_all() and remap_all() nothing else may be called.
   std::vector<Contents> contents() const;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/memory/physical.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <map>
 
+#include "agent/protocol.h"
+#include "common/managed/messages.h"
 #include "libckpt-cuda/memory/copier.h"
 
 namespace ckpt::cuda {
@@ -31,6 +34,20 @@ CUresult create(Physical &out, u64 bytes, const CUmemAllocationProp &prop) {
 }
 
 }  // namespace
+
+const char *reason_against_sharing() {
+  static const char *const kReason = []() -> const char * {
+    if (::secure_getenv(protocol::kSessionVariable) == nullptr)
+      return "the program was not started by ckpt-run";
+    if (::secure_getenv(managed::kSocketVariable) != nullptr)
+      return "the Manager evicts each process by itself (ckpt-run --managed), and memory that "
+             "another process uses cannot be";
+    if (is_shareable_wanted())
+      return "device memory that has an owner (ckpt-run --device-owner) cannot be shared";
+    return nullptr;
+  }();
+  return kReason;
+}
 
 bool is_shareable_wanted() {
   static const bool kWanted = std::getenv("CKPT_CUDA_DEVICE_OWNER") != nullptr;
@@ -74,6 +91,19 @@ CUresult make_physical_again(u64 key, u64 bytes, const CUmemAllocationProp &prop
   if (found.empty()) return make_physical(bytes, prop, out);
   out = found.mapped();
   return CUDA_SUCCESS;
+}
+
+// A refusal is remembered, because each one costs a call.
+CUresult make_for_block(u64 key, u64 bytes, CUdevice device, Physical &out) {
+  static std::atomic<bool> refused{false};
+  CUmemAllocationProp plain = memory_for_block(device), shared = plain;
+  if (reason_against_sharing() != nullptr || refused || !can_share(device))
+    return make_physical_again(key, bytes, plain, out);
+  shared.requestedHandleTypes = kShareable;
+  CUresult e = make_physical_again(key, bytes, shared, out);
+  if (e == CUDA_SUCCESS || e == CUDA_ERROR_OUT_OF_MEMORY) return e;
+  refused = true;
+  return make_physical(bytes, plain, out);
 }
 
 void put_returned(u64 key, Physical physical) {

@@ -25,6 +25,9 @@ CUresult make_physical(u64 bytes, const CUmemAllocationProp &prop, Physical &out
 // The same in the place of memory that was given back with the name `key`, which may have returned.
 CUresult make_physical_again(u64 key, u64 bytes, const CUmemAllocationProp &prop, Physical &out);
 void release_physical(Physical handle);
+// Memory for a block, with a handle for other processes (ipc_memory.h) where the device and the
+// system give one. `key`: as above; 0: none.
+CUresult make_for_block(u64 key, u64 bytes, CUdevice device, Physical &out);
 
 // Memory that comes back from its owner (owned_memory.h). Only while no call is inside the gate.
 struct KeyedPhysical {
@@ -35,6 +38,8 @@ struct KeyedPhysical {
 void put_returned(u64 key, Physical physical);
 // Releases what make_physical_again() has not taken.
 void drop_returned();
+// Why this program cannot share memory with other processes by cuIpc*; null: it can.
+const char *reason_against_sharing();
 // ckpt-run --device-owner: all physical memory can be shared with another process, where the device
 // can do that.
 bool is_shareable_wanted();

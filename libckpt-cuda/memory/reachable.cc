@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "libckpt-cuda/memory/addresses.h"
 #include "libckpt-cuda/memory/contexts.h"
+#include "libckpt-cuda/memory/ipc_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/paired_memory.h"
 #include "libckpt-cuda/memory/pools.h"
@@ -53,6 +54,7 @@ Result<> Reachable::add(const ProgramMemory::Whole &whole, std::vector<Contents>
 Result<std::vector<Contents>> Reachable::contents() {
   std::vector<Contents> all = memory().contents();
   std::ranges::move(paired_memory().contents(), std::back_inserter(all));
+  std::ranges::move(ipc_memory().contents(), std::back_inserter(all));
   for (Contents &c : pools().contents()) {
     CKPT_TRY(c.context, context_on(c.device));
     all.push_back(std::move(c));

@@ -2,6 +2,7 @@
 #include "libckpt-cuda/memory/served.h"
 
 #include "common/base/rounded_up.h"
+#include "libckpt-cuda/memory/ipc_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 #include "libckpt-cuda/memory/paired_memory.h"
 #include "libckpt-cuda/memory/pools.h"
@@ -23,6 +24,7 @@ u64 bytes_to_save(u64 align) {
   u64 sum = 0;
   for (const Contents &c : memory().contents()) sum += rounded_up(c.bytes, align);
   for (const Contents &c : paired_blocks().contents()) sum += rounded_up(c.bytes, align);
+  for (const Contents &c : ipc_memory().contents()) sum += rounded_up(c.bytes, align);
   for (const Contents &c : pools().contents()) sum += rounded_up(c.bytes, align);
   for (const ProgramMemory::Whole &w : program_memory().wholes()) sum += rounded_up(w.bytes, align);
   return sum;
@@ -51,14 +53,17 @@ Result<> unmap_served_memory() {
   CKPT_CHECK(memory().unmap_all());
   CKPT_CHECK(paired_memory().unmap_all());
   CKPT_CHECK(pools().unmap_all());
-  return program_memory().unmap_all();
+  CKPT_CHECK(program_memory().unmap_all());
+  return ipc_memory().unmap_all();
 }
 
 Result<> remap_served_memory() {
-  Result<> all = memory().remap_all();
+  Result<> all = ipc_memory().take_back();
+  if (all) all = memory().remap_all();
   if (all) all = paired_memory().remap_all();
   if (all) all = pools().remap_all();
   if (all) all = program_memory().remap_all();
+  if (all) all = ipc_memory().remap_owned();
   drop_returned();
   return all;
 }

@@ -305,21 +305,27 @@ def test_managed_memory_is_refused_with_a_workaround(cuda, way):
     assert "PASSED" in copy.text
 
 
-def test_memory_is_not_shared_with_other_processes_by_name(cuda):
+def test_events_are_not_shared_with_other_processes_by_name(cuda):
     """So nothing is shared when the program is dumped."""
     job = cuda.start("ipc", source="refused.cu")
-    names = ("cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2", "cuIpcCloseMemHandle", "cuIpcGetEventHandle",
-             "cuIpcOpenEventHandle")
+    names = ("cuIpcGetEventHandle", "cuIpcOpenEventHandle")
     wait_for(lambda: names[-1] in job.error_text, "the last message")
     for name in names:
         assert job.error_text.count(f"{name}") == 1, job.error_text
-    assert "memory and events shared with another process cannot be checkpointed" in job.error_text
+    assert "events shared with another process cannot be checkpointed" in job.error_text
     cuda.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
     cuda.go_on()
     copy = cuda.ckpt.restore("image", "--device", "cuda:1")
     assert copy.wait() == 0, copy.error_text
     assert "PASSED" in copy.text
+
+
+def test_memory_with_an_owner_is_not_shared_by_name(cuda):
+    job = cuda.start("ipc_memory", source="refused.cu", options=["--device-owner"])
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert "cuIpcGetMemHandle" in job.error_text and "ckpt-run --device-owner" in job.error_text
 
 
 @pytest.mark.parametrize("what, words", [("capture", "captured into a graph"), ("kernel", "kernels are still running")])

@@ -45,6 +45,8 @@ CHECKED_ELSEWHERE = {
     **dict.fromkeys(["OwnerBegin", "MemoryGiven", "DrainWanted", "OwnerLeave", "MemoryWanted", "OwnerDrop"],
                     "test_cuda_owner.py: only for a program with a memory owner"),
     "ChosenWanted": "test_remote_cuda_moves.py: only CUDA on devices of other nodes asks it",
+    **dict.fromkeys(["ShareOffered", "ShareWanted", "ShareOwned", "ShareLoaded", "ShareAway", "ShareDone"],
+                    "device_shares_test.cc and test_cuda_ipc.py: processes end at any time, and dumps at their steps"),
 }
 
 # Sent only where there are several processes with CUDA, or by a process of the keeper's for the agent's own question.

@@ -145,6 +145,12 @@ Result<KeeperRequests::Answer> KeeperRequests::handle(Client &client, Message &m
     case Type::ChosenWanted: return tell_devices(client, message);
     case Type::CheckpointWanted: return start_checkpoint(client, message);
     case Type::Restored: return accept_restored(client, message);
+    case Type::ShareOffered:
+    case Type::ShareWanted:
+    case Type::ShareOwned:
+    case Type::ShareLoaded:
+    case Type::ShareAway:
+    case Type::ShareDone: return share_memory(client, message);
     case Type::FilesWanted: keeper_.files_.write_missing(); return Answer::Ok;
     default: break;
   }

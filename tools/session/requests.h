@@ -18,6 +18,7 @@
 #include "common/base/unique_fd.h"
 #include "common/ipc/listener.h"
 #include "common/ipc/message_reader.h"
+#include "tools/session/device_shares.h"
 
 namespace ckpt::tools {
 
@@ -65,12 +66,14 @@ class KeeperRequests {
   Result<Answer> tell_devices(Client &client, Message &message);
   Result<Answer> start_checkpoint(Client &client, Message &message);
   Result<Answer> accept_restored(Client &client, Message &message);
+  Result<Answer> share_memory(Client &client, Message &message);
 
   Keeper &keeper_;
   std::unique_ptr<Listener> listener_;
   std::list<Client> clients_;
   // Files with device contents of processes in a checkpoint, by token.
   std::map<u64, std::vector<UniqueFd>> contents_;
+  DeviceShares shares_{share_user_lives};
 };
 
 }  // namespace ckpt::tools

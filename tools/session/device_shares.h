@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device memory that processes of one program share (cuIpc*), as their keeper knows it: the handle
+// of each piece, the processes that use it, and which one of them saves its contents.
+//
+// The problem. A process that maps memory of another one cannot be checkpointed by its driver, so
+// all processes give shared memory back before that, each in its own time, and map it again
+// afterwards. The first that returns must not find memory without contents, and if the others have
+// not left yet, it must find the memory that they still use.
+//
+// How it works. The keeper holds the handle of a piece until all its users are *away*. Then there
+// is no memory any more, and the next handle comes from the piece's *owner*, which has saved the
+// contents: first the process that has exported the piece, and when that has gone, the first user
+// that asks. Others wait until the owner says that the contents are loaded.
+//
+//   exporter   offer ── own ─── away ──┐            offer ── load ── loaded
+//   importer    want ────────── away ──┴─ no memory ── want: pending … want: there
+//
+// A process that has ended uses nothing. Nothing tells the keeper so; it looks whenever it is
+// asked. In a restored program the keeper is a new one and knows a piece when its owner offers it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+
+namespace ckpt::tools {
+
+using ShareId = std::array<u64, 2>;
+
+class DeviceShares {
+ public:
+  struct User {
+    u64 token = 0;  // chosen by the process
+    pid_t pid = 0;  // 0: not visible here
+    u64 start = 0;  // when it has started: another process may get its PID
+  };
+  // Whether the process of a user still runs.
+  using Lives = std::function<bool(const User &)>;
+  explicit DeviceShares(Lives lives) : lives_(std::move(lives)) {}
+
+  struct Piece {
+    u64 bytes = 0;
+    std::string device;     // its UUID
+    bool exported = false;  // the process that offers it has exported it
+    bool loaded = false;    // it has its contents
+  };
+  // The numbers of protocol::ShareState.
+  enum class State : u8 { Unknown, Pending, There, Lost };
+  struct Found {
+    State state = State::Unknown;
+    const Piece *piece = nullptr;  // There
+    int memory = -1;               // the handle
+  };
+
+  // `user` owns the piece from now on, and everyone who wants it gets this handle.
+  Result<> offer(const ShareId &id, const User &user, const Piece &piece, UniqueFd memory);
+  // `had`: it has used the piece before. A new user needs its exporter.
+  Found want(const ShareId &id, const User &user, bool had);
+  // Whether `user` owns the piece, from now on if it had no owner.
+  Result<bool> own(const ShareId &id, const User &user);
+  void loaded(const ShareId &id, const User &user);
+  void away(const ShareId &id, const User &user);
+  // `user` uses the piece no more.
+  void done(const ShareId &id, const User &user);
+
+ private:
+  struct Use {
+    User user;
+    bool away = false;
+  };
+  struct Shared {
+    Piece piece;
+    UniqueFd memory;
+    u64 owner = 0, exporter = 0;  // tokens; 0: none
+    std::map<u64, Use> uses;      // by token
+  };
+  Shared *find(const ShareId &id);
+  void settle(const ShareId &id, Shared &s);
+
+  Lives lives_;
+  std::map<ShareId, Shared> all_;
+};
+
+// Reads when the process has started.
+DeviceShares::User share_user(u64 token, pid_t pid);
+bool share_user_lives(const DeviceShares::User &user);
+
+}  // namespace ckpt::tools
