@@ -98,6 +98,31 @@ def test_a_program_reads_what_it_had_and_is_dumped_again(ckpt, image):
     assert again.lines == ["wrong at the end 0"]
 
 
+@pytest.mark.parametrize("kind", ["with a parent", "encrypted", "from a pipe"])
+def test_other_images(ckpt, kind):
+    job = ckpt.start("ckpt-run", ["--", sys.executable, "-c", HOLDS])
+    job.wait_lines(1)
+    options, streams = [], {}
+    if kind == "with a parent":
+        ckpt.dump(job.pid, "one", "--leave-running")
+        ckpt.dump(job.pid, "two", "--parent", "one")
+    elif kind == "encrypted":
+        (pathlib.Path(ckpt.folder) / "key").write_bytes(os.urandom(32))
+        (pathlib.Path(ckpt.folder) / "key").chmod(0o600)
+        options = ["--key-file", "key"]
+        ckpt.dump(job.pid, "two", *options)
+    else:
+        with open(pathlib.Path(ckpt.folder) / "piped", "wb") as f:
+            assert ckpt.start("ckpt-dump", [str(job.pid), "-o", "-"], stdout=f).wait() == 0
+        streams = {"stdin": open(pathlib.Path(ckpt.folder) / "piped", "rb")}
+    assert job.wait() == 85
+    touch(ckpt, "finish")
+    touch(ckpt, "end")
+    copy = ckpt.restore("-" if streams else "two", "--lazy", *options, **streams)
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines == [RIGHT, "wrong at the end 0"]
+
+
 def test_pages_come_when_they_are_needed(ckpt, image):
     """The rest is not even begun: the keeper's other threads stand still only until it is continued."""
     touch(ckpt, "finish")
