@@ -114,6 +114,7 @@ Result<> Restore::restore() {
   else
     agents_.read_ahead();
   CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
+  CKPT_CHECK(supplied_files_.write(plan_.manifest, *plan_.image, keeper_.folder()));
   CKPT_CHECK(restore_host_side());
   CKPT_CHECK(truncate_grown_files(root_, plan_.manifest, options_.grown_files));
   // Packets may arrive again: of each connection, both ends exist.
@@ -228,11 +229,16 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
 }
 
 StreamEdits Restore::edits() const {
-  std::function<void(ProtoMessage &)> of_copy;
+  std::function<void(ProtoMessage &)> more = [this](ProtoMessage &file) {
+    supplied_files_.edit(file);
+  };
   if (options_.copy)
-    of_copy = [edits = CopyEdits(plan_.manifest, CriuFiles::of(*plan_.image), *options_.copy)](
-                  ProtoMessage &file) { edits.edit(file); };
-  return image_edits(plan_.manifest, options_.grown_files, plan_.rights, std::move(of_copy));
+    more = [this, edits = CopyEdits(plan_.manifest, CriuFiles::of(*plan_.image), *options_.copy)](
+               ProtoMessage &file) {
+      edits.edit(file);
+      supplied_files_.edit(file);
+    };
+  return image_edits(plan_.manifest, options_.grown_files, plan_.rights, std::move(more));
 }
 
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
