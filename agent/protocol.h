@@ -287,6 +287,7 @@ inline constexpr std::string_view kMemoryOwnerProxy = "cuda-owner";
 inline constexpr u32 kStopAfter = 1;  // end the program after the dump
 inline constexpr u32 kOverwrite = 2;
 inline constexpr u32 kAsTemplate = 4;
+inline constexpr u32 kWithFiles = 8;
 
 // The message in the outcome pipe, written at once: u32 size of the rest, then these fields.
 enum class Outcome : u8 { Continue = 'C', ContinueOwed = 'O', Restored = 'R', Failed = 'F' };

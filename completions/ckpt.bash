@@ -155,7 +155,7 @@ _ckpt_run() {
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-memory --managed-on-host --device-owner --share-ipc --isolate --audit --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --continue --programs --on-signal --every --mtbf --keep --image-dir --list-devices --host --json --json-report --version --help --'
+        _ckpt_words '--device --portable --managed-memory --managed-on-host --device-owner --share-ipc --isolate --audit --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --continue --programs --on-signal --every --mtbf --keep --image-dir --with-files --list-devices --host --json --json-report --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -181,7 +181,7 @@ _ckpt_dump() {
     --suspend) [[ $COMP_LINE == *--suspend=* ]] && _ckpt_words 'full memory' || _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --stop-the-world --overwrite --parent --template --tcp-close --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --check --suspend --to --all --user --user-time --job --json --quiet --verbose --version --help'
+        _ckpt_words '--output --leave-running --stop-the-world --overwrite --parent --template --tcp-close --with-files --with-files-up-to --keep --key-file --shared-key --memory --prepare --copy-ahead --timeout --check --suspend --to --all --user --user-time --job --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
@@ -205,7 +205,7 @@ _ckpt_restore() {
     --user-time) _ckpt_words '600 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --truncate-file --append-files --ignore-processor --lazy --verify-first --key-file --shared-key --trust-image --as-root --resume --copy-ahead --all --user-time --job --member --checkpoint --wait --json-report --version --help'
+        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --with-files --detach --output --truncate-files --truncate-file --append-files --ignore-processor --lazy --verify-first --key-file --shared-key --trust-image --as-root --resume --copy-ahead --all --user-time --job --member --checkpoint --wait --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -19,7 +19,7 @@ using protocol::Depth;
 using protocol::Type;
 
 static_assert(CKPT_STOP == protocol::kStopAfter && CKPT_OVERWRITE == protocol::kOverwrite &&
-              CKPT_TEMPLATE == protocol::kAsTemplate);
+              CKPT_TEMPLATE == protocol::kAsTemplate && CKPT_WITH_FILES == protocol::kWithFiles);
 
 // Plain bytes, because a thread_local with a destructor would run our code at the end of every
 // thread.
@@ -135,8 +135,8 @@ using namespace ckpt::agent;
 extern "C" {
 
 int ckpt_checkpoint(const char *image, unsigned flags, struct ckpt_result *result) {
-  if (!image || !*image || (flags & ~(CKPT_STOP | CKPT_OVERWRITE | CKPT_TEMPLATE)))
-    return failed(CKPT_ERR_INVALID);
+  constexpr unsigned kFlags = CKPT_STOP | CKPT_OVERWRITE | CKPT_TEMPLATE | CKPT_WITH_FILES;
+  if (!image || !*image || (flags & ~kFlags)) return failed(CKPT_ERR_INVALID);
   Result<Agent *> agent = Agent::get();
   if (!agent) return agent_error(agent.error());
   if ((*agent)->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);

@@ -81,6 +81,9 @@ enum ckpt_state {
 #define CKPT_TEMPLATE                                                          \
   4u /* copies can run at the same time, started by ckpt-start(1); what copies \
         cannot have is refused */
+#define CKPT_WITH_FILES                                                       \
+  8u /* the image carries the libraries and other files that the program only \
+        reads, as that of ckpt-dump --with-files */
 
 struct ckpt_result {
   int outcome;           /* enum ckpt_outcome; the same as the return value */

@@ -21,6 +21,17 @@ inline XXH128_hash_t xxh3_128(ByteView data, u64 seed) {
   return XXH3_128bits_withSeed(data.data(), data.size(), seed);
 }
 
+// XXH3-64 of bytes that arrive in pieces.
+class Xxh3_64 {
+ public:
+  Xxh3_64() { XXH3_64bits_reset(&state_); }
+  void add(ByteView data) { XXH3_64bits_update(&state_, data.data(), data.size()); }
+  u64 value() const { return XXH3_64bits_digest(&state_); }
+
+ private:
+  XXH3_state_t state_;
+};
+
 // XXH3-128 of bytes that arrive in pieces: after each piece, the hash of all bytes so far.
 class Xxh3_128 {
  public:

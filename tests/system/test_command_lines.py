@@ -34,6 +34,8 @@ WRONG = [
     ("ckpt-restore --resume 1 image", "cannot be combined"),
     ("ckpt-start", "IMAGE is missing"),
     ("ckpt-start -n 0 image", '"0" is not a number from 1 to'),
+    ("ckpt-dump --with-files-up-to 1 1", "--with-files-up-to needs --with-files"),
+    ("ckpt-dump --with-files --check 1", "--suspend and --check write none"),
     ("ckpt-dump --tcp-close 1", "--tcp-close needs --template"),
     ("ckpt-dump --template --parent image 1", "cannot be combined"),
     ("ckpt-migrate", "PID and HOST are needed"),

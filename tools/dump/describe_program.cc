@@ -13,6 +13,7 @@
 #include "ckpt_config.h"
 #include "tools/criu/first_code.h"
 #include "tools/dump/own_terminals.h"
+#include "tools/manifest/carried_files.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/proc/affinity.h"
 #include "tools/proc/file_writers.h"
@@ -94,14 +95,14 @@ manifest::Manifest describe_program(const Target &target, const Criu &criu) {
   manifest::Manifest m;
   m.protocol = protocol::kVersion;
   m.isolated = is_isolated();
-  m.program = executable_of(target.root);
+  m.program = original_path(executable_of(target.root));
   m.argv = arguments_of(target.root);
   m.cwd = working_folder_of(target.root);
   m.created = utc_now();
   m.ckpt_version = CKPT_VERSION;
   m.criu_version = criu.version;
   m.host = describe_host();
-  m.processor.features = processor_features();
+  m.processor = {processor_model(), processor_features()};
   m.root_pid = target.processes.front().ns_pid();
   m.session_folder = session_folder_of(target.root, target.keeper, target.session_socket);
   return m;

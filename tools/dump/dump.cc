@@ -221,7 +221,10 @@ Result<> Dump::open_image() {
     manifest_.parent = {fs::path(parent->path()).filename().string(),
                         storage::uuid_text(parent->index().uuid)};
   live_image_ = image_.get();
-  return {};
+  // Now, so that they need not be read while the program is stopped.
+  carried_.emplace(target_, rights_.for_files(),
+                   CarriedFiles::Choice{options_.with_files, options_.carried_mib << 20}, *image_);
+  return carried_->save(read_descriptors(target_));
 }
 
 // Done now, so that it need not be done while the program is stopped.
@@ -322,6 +325,7 @@ void Dump::undo(const Error &why) {
   held_.release();
   agents_.undo(why.what);
   live_image_ = nullptr;
+  carried_.reset();
   image_.reset();
   if (std::error_code ignored; unwanted_) fs::remove_all(options_.image, ignored);
   keeper_.reset();

@@ -22,6 +22,7 @@
 #include "tools/dump/agents.h"
 #include "tools/dump/barriers.h"
 #include "tools/dump/cancel.h"
+#include "tools/dump/carried_files.h"
 #include "tools/dump/connections.h"
 #include "tools/dump/dump_marker.h"
 #include "tools/dump/file_hashes.h"
@@ -51,14 +52,16 @@ struct DumpOptions {
   // durable, not as soon as it is continued.
   bool outcome_when_durable = false;
   int timeout_seconds = 60;
-  DumpBarriers *barriers = nullptr;  // of a job, which is checkpointed as one
-  HandOver *hand_over = nullptr;     // to another machine, before the program is ended
-  HandOver *follower = nullptr;      // ckpt-migrate, which sends what is written at once
-  bool passing = false;              // the image will be removed soon: the keeper need not know it
-  std::string criu_log;              // of a CRIU that fails; "": beside the image
-  bool refuse_as_root = false;       // what only ckpt-restore --as-root could restore
-  bool as_template = false;          // copies of it can run at the same time (ckpt-start)
-  bool tcp_close = false;            // a template's copies find TCP connections closed
+  DumpBarriers *barriers = nullptr;   // of a job, which is checkpointed as one
+  HandOver *hand_over = nullptr;      // to another machine, before the program is ended
+  HandOver *follower = nullptr;       // ckpt-migrate, which sends what is written at once
+  bool passing = false;               // the image will be removed soon: the keeper need not know it
+  std::string criu_log;               // of a CRIU that fails; "": beside the image
+  bool refuse_as_root = false;        // what only ckpt-restore --as-root could restore
+  bool as_template = false;           // copies of it can run at the same time (ckpt-start)
+  bool with_files = false;            // carries the program's files in the image
+  u64 carried_mib = kCarriedDataMiB;  // the largest one without code, in MiB
+  bool tcp_close = false;             // a template's copies find TCP connections closed
 };
 
 // What ckpt-dump --check has found (dry_run.cc).
@@ -184,6 +187,7 @@ class Dump {
   HeldProcesses held_;          // from then on, until the program goes on or has ended
   bool was_continued_ = false;  // by another process, in the middle of the checkpoint
   FileHashes hashes_;
+  std::optional<CarriedFiles> carried_;
   MemoryRanges memory_ranges_;
   FactFiles facts_;  // of CRIU
   std::vector<ImageManifest::Link> links_;

@@ -47,6 +47,8 @@ Result<> Dump::record_stopped_program() {
   CKPT_CHECK(kept_files.save(table));
   manifest_.kept_files = kept_files.described();
   manifest_.kept_fifos = kept_files.fifos();
+  CKPT_CHECK(carried_->save(table));
+  carried_->describe(manifest_);
   manifest_.renamed_sockets = BoundSockets::of(target_).describe_renamed();
   manifest_.links = links_;
   manifest_.file_size_limit = target_.smallest_file_size_limit();

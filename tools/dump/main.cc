@@ -189,6 +189,9 @@ Result<int> run_all(const Options &o) {
   if (d.stop_the_world) all.options.push_back("--stop-the-world");
   if (d.memory_mib)
     all.options.insert(all.options.end(), {"--memory", std::to_string(*d.memory_mib)});
+  if (d.with_files)
+    all.options.insert(all.options.end(),
+                       {"--with-files", "--with-files-up-to", std::to_string(d.carried_mib)});
   if (!o.key_file.empty()) all.options.insert(all.options.end(), {"--key-file", o.key_file});
   if (o.shared_key) all.options.push_back("--shared-key");
   Cancel cancel;
@@ -238,6 +241,9 @@ Result<> check(Options &o) {
       (!d.image.empty() || d.leave_running || !d.parent.empty() || !o.key_file.empty()))
     return fail_with_hint("--suspend writes no image",
                           "leave out --output, --leave-running, --parent and --key-file");
+  if (d.with_files && (o.suspends() || o.check))
+    return fail_with_hint("--with-files is for images, and --suspend and --check write none",
+                          "leave it out");
   if (o.check && o.suspends())
     return fail_with_hint("--check cannot be combined with --suspend",
                           "leave out --suspend: --check says whether a dump is possible");
@@ -306,6 +312,14 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--tcp-close", d.tcp_close,
             "with --template: the copies find the program's TCP connections closed")
       .needs(as_template);
+  Option with_files =
+      line.flag("--with-files", d.with_files,
+                "carry in the image the libraries and other files that the program only reads, for "
+                "a machine where they are missing or differ");
+  line.option("--with-files-up-to=MIB", d.carried_mib,
+              "with --with-files: the largest file without code, in MiB")
+      .needs(with_files)
+      .range(0, 1 << 24);
   line.option("--parent=IMAGE", d.parent,
               "an earlier image in the same folder; what it holds is not stored again");
   line.option(

@@ -86,6 +86,14 @@ std::string describe_file(const json &f) {
   return joined({field(f, "path", 200), prefixed("size ", field(f, "size", 20))});
 }
 
+// Of ckpt-dump --with-files.
+std::string carried_files(const json &m) {
+  u64 bytes = 0;
+  const json &files = json_list(m, "carried_files");
+  for (const json &f : files) bytes += json_value(f, "size", u64{0});
+  return files.empty() ? "" : fmt::format("{} files, {}", files.size(), human_bytes(bytes));
+}
+
 std::string describe_phase(const json &p) {
   if (!p.is_object()) return value_text(p, kMaxDetail);
   const json &value = json_member(p, "seconds");
@@ -101,6 +109,7 @@ void put_manifest(Page &page, const json &m) {
   page.line("host", host.is_object() ? joined({field(host, "name"), field(host, "system"),
                                                field(host, "kernel"), field(host, "machine")})
                                      : value_text(host.is_null() ? json("") : host, kMaxDetail));
+  page.line("processor", field(json_member(m, "processor"), "model"));
   page.line("program", field(m, "program"));
   page.line("arguments", command_line(m));
   page.line("folder", field(m, "cwd"));
@@ -108,6 +117,8 @@ void put_manifest(Page &page, const json &m) {
   page.list("participants", json_list(m, "participants"), describe_participant);
   if (std::string heap = device_heap(m); !heap.empty()) page.line("device heap", heap);
   page.list("files", json_list(m, "files"), describe_file);
+  page.line("carried", carried_files(m));
+  page.list("", json_list(m, "carried_files"), describe_file);
   page.list("phases", json_list(m, "phases"), describe_phase);
 }
 

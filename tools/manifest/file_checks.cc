@@ -27,7 +27,7 @@ bool is_hidden(const std::string &path) {
 
 // A restore makes these files, with their contents and all their names.
 std::set<std::string> files_of_image(const ImageManifest &m, const std::string &prefix) {
-  std::set<std::string> paths;
+  std::set<std::string> paths = m.supplied;
   for (const ImageManifest::StoredFile &f : m.kept_files)
     if (::access((prefix + f.path).c_str(), F_OK) != 0) paths.insert(f.path);
   for (const ImageManifest::StoredFile &f : m.memory_files) {
@@ -41,6 +41,8 @@ std::set<std::string> files_of_image(const ImageManifest &m, const std::string &
 bool is_made_by_kernel(const std::string &path) {
   return path.starts_with("/proc/") || path.starts_with("/sys/");
 }
+
+constexpr const char *kNextTime = " (images of ckpt-dump --with-files need no such file)";
 
 enum class Contents { Same, Changed, Unknown };
 
@@ -63,8 +65,8 @@ std::string refused_size(const ImageManifest::File &f, u64 now, const GrownFiles
     return fmt::format("the file {} is shorter than at the dump {}: put it back as it was", f.path,
                        with_sizes(f, now));
   if (!f.writable)
-    return fmt::format("the file {} has changed since the dump {}: put it back as it was", f.path,
-                       with_sizes(f, now));
+    return fmt::format("the file {} has changed since the dump {}: put it back as it was{}", f.path,
+                       with_sizes(f, now), kNextTime);
   return refused_growth(f, now, grown, path);
 }
 
@@ -95,8 +97,9 @@ std::string refused_mapped_file(const ImageManifest::MappedFile &f, const std::s
   struct stat st {};
   if (is_hidden(prefix + f.path)) return {};
   if (!is_regular(prefix + f.path, st))
-    return fmt::format("{}, which the program has mapped, is missing: install it again", f.path);
-  const char *advice = "put back the version of the dump";
+    return fmt::format("{}, which the program has mapped, is missing: install it again{}", f.path,
+                       kNextTime);
+  const std::string advice = std::string("put back the version of the dump") + kNextTime;
   u64 now = static_cast<u64>(st.st_size);
   if (now != f.size && !(f.shared && now > f.size))
     return fmt::format("{}, which the program has mapped, has changed {}: {}", f.path,

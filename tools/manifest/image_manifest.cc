@@ -8,6 +8,7 @@
 #include "common/base/json_fields.h"
 #include "storage/format/format.h"
 #include "tools/device/apis.h"
+#include "tools/manifest/carried_files.h"
 
 namespace ckpt::tools {
 namespace {
@@ -95,7 +96,8 @@ bool plausible(const ImageManifest &m) {
   }
   return has_root && plausible_agents(m) && std::ranges::all_of(m.memory_files, plausible_file) &&
          std::ranges::all_of(m.kept_files, plausible_file) &&
-         std::ranges::all_of(m.kept_fifos, plausible_name);
+         std::ranges::all_of(m.kept_fifos, plausible_name) &&
+         std::ranges::all_of(m.carried_files, plausible_file) && plausible_carried(m);
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ struct ImageManifest : manifest::Manifest {
   bool has_stream[3]{};            // whether the root has a stdin, stdout and stderr
   bool terminal_at[3]{};           // whether the root's stdin, stdout and stderr are terminals
   std::string file_at[3];          // the regular files that they are, else ""
+  // The carried files that this restore takes from the image (carried_files.h). None while an image
+  // is only looked at.
+  std::set<std::string> supplied;
 
   static Result<ImageManifest> parse(const nlohmann::json &manifest);
   // All IDs that must be free in the PID namespace of the restore, in ascending order: of

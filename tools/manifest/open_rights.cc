@@ -52,8 +52,8 @@ class OpenRights {
   // "": the user may.
   std::string refusal(u32 id, const CriuFiles::File &f) const {
     if (!f.socket.empty()) return refused_socket(f.socket);
-    bool of_kernel = f.path.starts_with("/proc/");
-    if (!f.path.starts_with('/') || of_kernel || names_of_links_.contains(id)) return {};
+    bool elsewhere = f.path.starts_with("/proc/") || image_.manifest.supplied.contains(f.path);
+    if (!f.path.starts_with('/') || elsewhere || names_of_links_.contains(id)) return {};
     int rights = rights_of(f.flags);
     if (auto mapped = of_mappings_.find(id); mapped != of_mappings_.end()) rights |= mapped->second;
     if (f.ghost) return refused_ghost(f, rights);

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "tools/criu/streamer.h"
+#include "tools/manifest/carried_files.h"
 #include "tools/manifest/open_rights.h"
 #include "tools/proc/processor.h"
 
@@ -140,7 +141,7 @@ void check_open_files(const RestorableImage &image, Reasons &reasons) {
 
 // CRIU refuses a file with another mode, one after the other.
 void check_modes(const RestorableImage &image, Reasons &reasons) {
-  std::set<std::string> made;
+  std::set<std::string> made = image.manifest.supplied;
   for (const ImageManifest::StoredFile &f : image.manifest.memory_files) {
     made.insert(f.path);
     made.insert(f.names.begin(), f.names.end());
@@ -240,6 +241,7 @@ Reasons reasons_against(const storage::ImageReader &image) {
   Result<ImageManifest> manifest = ImageManifest::parse(image.manifest());
   if (!manifest) return {manifest.error().text()};
   check_image({*manifest, CriuFiles::of(image), ""}, reasons);
+  check_carried_contents(*manifest, image, reasons);
   return reasons;
 }
 

@@ -59,6 +59,13 @@ std::set<std::string> processor_features_in(std::string_view cpuinfo) {
   return words_of(value_in(cpuinfo, "Features"));  // of ARM: all are for programs
 }
 
+std::string processor_model() {
+  std::string cpuinfo = proc::text_of_machine("cpuinfo");
+  std::string_view model = value_in(cpuinfo, "model name");
+  model.remove_prefix(std::min(model.find_first_not_of(' '), model.size()));
+  return std::string(model);
+}
+
 std::set<std::string> processor_features() {
   return processor_features_in(proc::text_of_machine("cpuinfo"));
 }

@@ -13,6 +13,8 @@ namespace ckpt::tools {
 
 // By their names in /proc/cpuinfo, without those that only the kernel uses.
 std::set<std::string> processor_features();
+// Its name there; "" where the kernel does not say it, as on ARM.
+std::string processor_model();
 // Of the text of /proc/cpuinfo.
 std::set<std::string> processor_features_in(std::string_view cpuinfo);
 

@@ -24,6 +24,7 @@
 #include "tools/restore/restore_all.h"
 #include "tools/restore/resume.h"
 #include "tools/restore/stand_by.h"
+#include "tools/restore/supplied_files.h"
 #include "tools/restore/take_over.h"
 #include "tools/session/batch.h"
 #include "tools/session/job_signals.h"
@@ -132,6 +133,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   CKPT_CHECK(check_later_images(plan, o, job));
   CKPT_CHECK(check_job_user(plan, o));
   if (o.check_only) return 0;
+  warn_of_supplied_files(plan.manifest);
   warn_of_original(plan.manifest, o);
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),

@@ -2,7 +2,6 @@
 #include "tools/restore/memory_files.h"
 
 #include <fcntl.h>
-#include <linux/falloc.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -14,10 +13,10 @@
 #include <optional>
 
 #include "common/base/as_user.h"
-#include "common/base/io.h"
 #include "common/base/reversed.h"
 #include "common/base/units.h"
 #include "tools/proc/file_writers.h"
+#include "tools/restore/stored_contents.h"
 
 namespace ckpt::tools {
 namespace {
@@ -123,34 +122,6 @@ void check_writers(const std::vector<StoredFile> &files, Reasons &reasons) {
         paths[w.file], name_of(w.process)));
 }
 
-Result<> clear(int fd, u64 begin, u64 end) {
-  constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-  if (begin >= end) return {};
-  if (::fallocate(fd, kHole, static_cast<off_t>(begin), static_cast<off_t>(end - begin)) == 0)
-    return {};
-  return fail_errno("cannot clear it");
-}
-
-Result<> fill(int fd, const StoredFile &f, const storage::ImageReader &image) {
-  const storage::StreamEntry *stream = image.find(f.stream);
-  if (!stream || stream->size != data_bytes(f))
-    return fail("the image is damaged: it lacks the contents");
-  Bytes buffer(storage::kChunkBytes);
-  u64 read = 0, cleared = 0;
-  for (auto [offset, length] : f.extents) {
-    CKPT_CHECK(clear(fd, cleared, offset));
-    cleared = offset + length;
-    for (u64 at = offset; at < cleared;) {
-      auto piece = std::span(buffer).first(std::min<u64>(buffer.size(), cleared - at));
-      CKPT_CHECK(image.read(*stream, read, piece));
-      CKPT_CHECK(write_all_at(fd, piece, static_cast<off_t>(at)));
-      at += piece.size();
-      read += piece.size();
-    }
-  }
-  return clear(fd, cleared, f.size);
-}
-
 }  // namespace
 
 void check_kept_files(const ImageManifest &m, Reasons &reasons) {
@@ -231,7 +202,7 @@ Result<> RestoredMemoryFiles::write(const StoredFile &f, const storage::ImageRea
   CKPT_TRY(UniqueFd fd, open(f));
   if (::ftruncate(fd.get(), static_cast<off_t>(f.size)) < 0)
     return fail_errno("cannot set its size");
-  CKPT_CHECK(fill(fd.get(), f, image));
+  CKPT_CHECK(write_contents(fd.get(), f, image));
   return add_names(f);
 }
 

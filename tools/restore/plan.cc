@@ -16,11 +16,13 @@
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/recorded_identities.h"
 #include "tools/lazy/userfaults.h"
+#include "tools/manifest/carried_files.h"
 #include "tools/manifest/restorable.h"
 #include "tools/manifest/template_rules.h"
 #include "tools/restore/kept_links.h"
 #include "tools/restore/memory_files.h"
 #include "tools/restore/recorded_sockets.h"
+#include "tools/restore/supplied_files.h"
 #include "tools/session/isolation.h"
 #include "tools/session/programs.h"
 
@@ -63,6 +65,14 @@ void check_program_files(const RestorePlan &plan, const RestoreOptions &o, Reaso
   CriuFiles criu = CriuFiles::of(*plan.image);
   check_image_and_machine({plan.manifest, criu, "", o.grown_files, o.ignore_processor, user},
                           reasons);
+}
+
+// What the image has of them is no reason against the restore.
+void supply_files(RestorePlan &plan, Reasons &reasons) {
+  if (plan.manifest.carried_files.empty()) return;
+  AsUser as(plan.rights.for_files());
+  plan.manifest.supplied = files_to_supply(plan.manifest);
+  check_supplied_files(plan.manifest, *plan.image, reasons);
 }
 
 bool has_same_needs(const ImageManifest &a, const ImageManifest &b) {
@@ -185,6 +195,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o, const RestorePlan *before
     reasons.push_back(sound.error().text());
   else
     std::ranges::move(of_rights, std::back_inserter(reasons));
+  supply_files(plan, reasons);
   check_program_files(plan, o, reasons);
   check_memory_files(o.for_copies ? shared_memory_files(plan.manifest) : plan.manifest.memory_files,
                      reasons);

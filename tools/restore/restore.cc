@@ -125,6 +125,7 @@ Result<> Restore::restore() {
   else
     agents_.read_ahead();
   CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
+  CKPT_CHECK(supplied_files_.write(plan_.manifest, *plan_.image, keeper_.folder()));
   CKPT_CHECK(restore_host_side());
   if (options_.served) CKPT_CHECK(options_.served->serve(keeper_, *plan_.image, root_));
   CKPT_CHECK(truncate_grown_files(root_, plan_.manifest, options_.grown_files));
@@ -251,12 +252,17 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
 }
 
 StreamEdits Restore::edits() const {
-  std::function<void(ProtoMessage &)> of_copy;
+  std::function<void(ProtoMessage &)> more = [this](ProtoMessage &file) {
+    supplied_files_.edit(file);
+  };
   if (options_.copy)
-    of_copy = [edits = CopyEdits(plan_.manifest, CriuFiles::of(*plan_.image), *options_.copy)](
-                  ProtoMessage &file) { edits.edit(file); };
+    more = [this, edits = CopyEdits(plan_.manifest, CriuFiles::of(*plan_.image), *options_.copy)](
+               ProtoMessage &file) {
+      edits.edit(file);
+      supplied_files_.edit(file);
+    };
   StreamEdits all =
-      image_edits(plan_.manifest, options_.grown_files, plan_.rights, std::move(of_copy));
+      image_edits(plan_.manifest, options_.grown_files, plan_.rights, std::move(more));
   return options_.served ? without_owed(std::move(all), options_.served->owed()) : all;
 }
 

@@ -20,6 +20,7 @@
 #include "tools/restore/session_alias.h"
 #include "tools/restore/session_place.h"
 #include "tools/restore/stem.h"
+#include "tools/restore/supplied_files.h"
 #include "tools/session/keeper.h"
 
 namespace ckpt::tools {
@@ -75,6 +76,7 @@ class Restore {
   std::unique_ptr<SessionAlias> alias_;
   std::unique_ptr<SessionPlace> place_;  // of a copy, instead
   RestoredMemoryFiles memory_files_;
+  SuppliedFiles supplied_files_;
   RestoredAgents agents_;
   Stem stem_;
   OwnersHelp help_;

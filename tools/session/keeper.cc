@@ -131,6 +131,8 @@ Result<> Keeper::start_dump(const std::vector<std::string> &arguments, const std
                             DumpEnded ended, const std::vector<int> &inherited) {
   std::vector<std::string> all{std::to_string(program_)};
   all.insert(all.end(), arguments.begin(), arguments.end());
+  if (carries_files_ && std::ranges::find(arguments, "--with-files") == arguments.end())
+    all.emplace_back("--with-files");
   return dumps_.start(std::move(all), folder, DumpTools::Of::Program, std::move(ended), inherited);
 }
 

@@ -135,6 +135,8 @@ class Keeper {
   using DumpEnded = DumpTools::Ended;
   Result<> start_dump(const std::vector<std::string> &arguments, const std::string &folder,
                       DumpEnded ended, const std::vector<int> &inherited = {});
+  // From now on, all images that start_dump() makes carry files (ckpt-dump --with-files).
+  void carry_files() { carries_files_ = true; }
   // The same for a ckpt-dump that coordinates the checkpoint of a job, of which the program is one:
   // dumps of the program are accepted meanwhile.
   Result<> start_job_dump(const std::vector<std::string> &arguments, const std::string &folder,
@@ -188,6 +190,7 @@ class Keeper {
   PostedCalls posted_;
   std::list<Watch> watches_;
   DumpTools dumps_;
+  bool carries_files_ = false;
   Hooks hooks_;
 
   pid_t program_ = 0;

@@ -43,6 +43,7 @@ void remove_files(int folder) {
        fs::directory_iterator(proc::fd_path(proc::kSelf, folder), ec))
     if (e.path().filename() != kLockFile) names.push_back(e.path().filename());
   unmount_cgroup_yards(path_of(folder));
+  fs::remove_all(proc::fd_path(proc::kSelf, folder) + "/" + kSuppliedFolder, ec);
   for (const std::string &name : names)
     ::unlinkat(folder, name.c_str(), name.starts_with(kCgroupYard) ? AT_REMOVEDIR : 0);
   ::unlinkat(folder, kLockFile, 0);

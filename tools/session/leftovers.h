@@ -27,8 +27,13 @@ Result<FolderLock> lock_folder(const std::string &folder);
 // nowhere. Returns their paths. Folders that cannot be removed are left in place.
 std::vector<std::string> remove_leftovers();
 
+// The folder of a session in which a restore supplies files of the program
+// (manifest/carried_files.h).
+inline constexpr const char *kSuppliedFolder = "files";
+
 // Removes the folder `name` in the open folder `parent`, if it is this user's and its owner, which
-// held the lock, has ended. Follows no link, and leaves folders in it alone.
+// held the lock, has ended. Follows no link, and leaves folders in it alone, except for the
+// supplied files.
 bool remove_dead_folder(int parent, const std::string &name);
 
 }  // namespace ckpt::tools

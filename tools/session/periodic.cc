@@ -46,6 +46,9 @@ Option add_periodic_options(CommandLine &line, PeriodicOptions &o) {
   line.option("--keep=N", o.keep, "with --every: how many images to keep").range(1, 1000);
   line.option("--image-dir=FOLDER", o.folder, "with --every: the folder for the images")
       .default_is("the current one");
+  line.flag("--with-files", o.with_files,
+            "every image carries the libraries and other files that the program only reads "
+            "(ckpt-dump)");
   return every;
 }
 
@@ -75,6 +78,7 @@ Seconds best_interval(Seconds cost, Seconds mtbf) {
 
 Result<std::unique_ptr<Periodic>> Periodic::start(Keeper &keeper, const PeriodicOptions &options,
                                                   Series *series) {
+  if (options.with_files) keeper.carry_files();
   if (options.every.empty()) return nullptr;
   std::unique_ptr<Periodic> p(new Periodic(keeper, options, series));
   CKPT_TRY(p->mtbf_, parse_duration(options.mtbf));

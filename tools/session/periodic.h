@@ -21,6 +21,7 @@ struct PeriodicOptions {
   std::string mtbf = "24h";  // for "auto": the mean time between failures
   unsigned keep = 2;         // how many images to keep
   std::string folder = ".";  // where to write them
+  bool with_files = false;   // images carry the files that the program only reads
   std::string job;           // the folder of a job, which is checkpointed as a whole
 };
 

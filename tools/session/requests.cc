@@ -290,6 +290,7 @@ Result<KeeperRequests::Answer> KeeperRequests::start_checkpoint(Client &client, 
   if (!(flags & protocol::kStopAfter)) arguments.push_back("--leave-running");
   if (flags & protocol::kOverwrite) arguments.push_back("--overwrite");
   if (flags & protocol::kAsTemplate) arguments.push_back("--template");
+  if (flags & protocol::kWithFiles) arguments.push_back("--with-files");
   pid_t requester = client.peer;
   CKPT_CHECK(keeper_.start_dump(arguments, working_folder_of(requester),
                                 [requester](int wait_status, const nlohmann::json &report) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/base/file_text.h"
+#include "tools/manifest/carried_files.h"
 
 namespace ckpt::test {
 using namespace tools;
@@ -160,6 +161,41 @@ TEST_CASE("a kept file of an earlier version has the one folder that it names") 
   REQUIRE(m.has_value());
   REQUIRE(m->kept_files[0].folders.size() == 1);
   CHECK(m->kept_files[0].folders[0].path == folders.back()["path"].get<std::string>());
+}
+
+TEST_CASE(
+    "a carried file is one that the program has, under a plain path and without set-user-ID") {
+  auto accepts = [](const char *path, u64 size, u32 mode) {
+    json whole = golden("program");
+    whole["mapped_files"].push_back({{"path", path}, {"size", 9}, {"mtime_ns", 1}});
+    whole["carried_files"] = json::array({{{"path", path},
+                                           {"mode", mode},
+                                           {"uid", 0},
+                                           {"gid", 0},
+                                           {"names", json::array()},
+                                           {"stream", "carried-files/0"},
+                                           {"size", size},
+                                           {"extents", json::array()},
+                                           {"mtime_ns", 1},
+                                           {"hash", 1}}});
+    return ImageManifest::parse(whole).has_value();
+  };
+  CHECK(accepts("/usr/lib/libown.so", 9, 0755));
+  CHECK_FALSE(accepts("/usr/lib/libown.so", 8, 0755));
+  CHECK_FALSE(accepts("/usr/lib/libown.so", 9, 04755));
+  for (const char *path : {"usr/lib/x", "/usr/../x", "/usr//x", "/usr/./x", "/usr/x/", "//x"})
+    CHECK_FALSE(accepts(path, 9, 0755));
+}
+
+TEST_CASE("a supplied path keeps the original one") {
+  std::string once = supplied_path("/tmp/ckpt-0-AbCdEf", 3, "/usr/lib/libown.so");
+  CHECK(once == "/tmp/ckpt-0-AbCdEf/files/3/usr/lib/libown.so");
+  CHECK((is_supplied(once) && original_path(once) == "/usr/lib/libown.so"));
+  CHECK(supplied_path("/run/ckpt-0-GhIjKl", 7, once) ==
+        "/run/ckpt-0-GhIjKl/files/7/usr/lib/libown.so");
+  for (const char *other : {"/usr/files/3/x", "/tmp/ckpt-0-AbCdEf/files/x", "/files/3/x",
+                            "/tmp/ckpt-0-AbCdEf/files/3", "/tmp/ckpt-0-AbCdE/files/3/x"})
+    CHECK((!is_supplied(other) && original_path(other) == other));
 }
 
 TEST_CASE("of a damaged manifest those fields are shown that can be read") {

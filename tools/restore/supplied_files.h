@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes the carried files that are missing here or differ (manifest/carried_files.h) into the
+// folder of the session, and leads CRIU there. The folder is removed with the session.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "storage/read/image_reader.h"
+#include "tools/criu/criu_file.h"
+#include "tools/manifest/image_manifest.h"
+#include "tools/reasons.h"
+
+namespace ckpt::tools {
+
+// The reasons against it: contents that the image lacks, a folder without room for them, or one
+// from which no program may be executed.
+void check_supplied_files(const ImageManifest &m, const storage::ImageReader &image,
+                          Reasons &reasons);
+// Says which files differ: what the program opens anew under their names is what is there now.
+void warn_of_supplied_files(const ImageManifest &m);
+
+class SuppliedFiles {
+ public:
+  // `session`: the folder of the session, which only this user can change.
+  Result<> write(const ImageManifest &m, const storage::ImageReader &image,
+                 const std::string &session);
+  // A message of CRIU's files.img.
+  void edit(ProtoMessage &file) const;
+
+ private:
+  std::map<std::string, std::string> paths_;  // of the image, here
+};
+
+}  // namespace ckpt::tools
