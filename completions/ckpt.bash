@@ -265,7 +265,7 @@ _ckpt_image() {
   case $prev in
     --extract) return ;;
     --keep | --last | --hourly | --daily | --weekly | --monthly) _ckpt_words '1 2 3 7'; return ;;
-    --within) _ckpt_words '12h 1d 7d'; return ;;
+    --within | --unused) _ckpt_words '12h 1d 7d'; return ;;
     --max-size) _ckpt_words '10G 100G 1T'; return ;;
     --by) _ckpt_words 'program folder'; return ;;
     --key-file) _ckpt_files; return ;;
@@ -281,7 +281,7 @@ _ckpt_image() {
     receive,-*) _ckpt_words '--overwrite --key-file --shared-key --help' ;;
     prune,-*) _ckpt_words '--keep --json --key-file --shared-key --help' ;;
     rm,-*) _ckpt_words '--dry-run --json --key-file --shared-key --help' ;;
-    keep,-*) _ckpt_words '--last --hourly --daily --weekly --monthly --within --max-size --by --recursive --dry-run --json --key-file --shared-key --help' ;;
+    keep,-*) _ckpt_words '--last --hourly --daily --weekly --monthly --within --unused --max-size --by --recursive --dry-run --json --key-file --shared-key --help' ;;
     clean,-*) _ckpt_words '--json --help' ;;
     *) _ckpt_images ;;
   esac

@@ -200,6 +200,21 @@ def test_rules_apply_to_each_program(ckpt):
     assert names(folder) == ["a0", "a1", "a2", "b0", "b3"]
 
 
+def test_images_of_programs_that_write_no_more(ckpt):
+    folder = ckpt.folder / "images"
+    folder.mkdir()
+    today = (time.time() - 1_744_804_800) / DAY  # aged() counts from another day
+    for name, days, pid in (("a0", 1, 100), ("a1", 40, 100), ("b0", 31, 200), ("b1", 45, 200)):
+        aged(folder, name, days - today, pid)
+    report = json.loads(image_tool(folder, "keep", "--last", "1", "--unused", "30d", "-n", "--json", ".").stdout)
+    assert {pathlib.Path(k["image"]).name: k["reasons"] for k in report["kept"]} == {"a0": ["last"]}
+    assert image_tool(folder, "keep", "--unused", "46d", ".").returncode == 0 and len(names(folder)) == 4
+    assert "is not a duration" in image_tool(folder, "keep", "--unused", "soon", ".").stderr
+    report = json.loads(image_tool(folder, "keep", "--unused", "30d", "--json", ".").stdout)
+    assert {pathlib.Path(k["image"]).name: k["reasons"] for k in report["kept"]} == {"a0": ["used"], "a1": ["used"]}
+    assert names(folder) == ["a0", "a1"]
+
+
 def test_room_is_made_by_the_oldest(ckpt):
     folder = ckpt.folder / "images"
     folder.mkdir()

@@ -33,17 +33,27 @@ Images take_group(Images &all, CountedBy by) {
   return group;
 }
 
-// Where the only rule is about room, it decides on all of them.
-void keep_all(const Images &group, KeepPlan &plan) {
-  for (const SavedImage *image : group) plan.kept[name_of(*image)] = {"max-size"};
+// Where no rule is about times, room and use decide on all of them.
+void keep_all(const Images &group, const char *reason, KeepPlan &plan) {
+  for (const SavedImage *image : group) plan.kept[name_of(*image)] = {reason};
 }
 
-void apply(const Retention &rules, const Images &group, KeepPlan &plan) {
+// A program that has finished, or whose job was cancelled, writes no more images.
+bool is_unused(const Images &group, const KeepRules &rules) {
+  return rules.unused_since && group.front()->created_time < *rules.unused_since;
+}
+
+void apply(const KeepRules &rules, const Images &group, KeepPlan &plan) {
+  if (is_unused(group, rules)) {
+    for (const SavedImage *image : group) plan.gone.insert(name_of(*image));
+    return;
+  }
   plan.newest.insert(name_of(*group.front()));
-  if (!rules.has_rules()) return keep_all(group, plan);
+  if (!rules.times.has_rules())
+    return keep_all(group, rules.most_bytes ? "max-size" : "used", plan);
   std::vector<time_t> times;
   for (const SavedImage *image : group) times.push_back(image->created_time);
-  std::vector<std::vector<std::string>> why = rules_that_keep(times, rules);
+  std::vector<std::vector<std::string>> why = rules_that_keep(times, rules.times);
   for (size_t i = 0; i < group.size(); i++)
     if (why[i].empty())
       plan.gone.insert(name_of(*group[i]));
@@ -116,7 +126,7 @@ Result<KeepPlan> plan_keep(const ImageFolder &folder, const KeepRules &rules) {
     else
       plan.left[name_of(image)] = why;
   }
-  while (!candidates.empty()) apply(rules.times, take_group(candidates, rules.by), plan);
+  while (!candidates.empty()) apply(rules, take_group(candidates, rules.by), plan);
   keep_needed(folder, plan);
   if (rules.most_bytes) make_room(folder, *rules.most_bytes, plan);
   return plan;

@@ -23,9 +23,11 @@ struct KeepRules {
   Retention times;
   // What the kept images of a folder may take on the disk.
   std::optional<u64> most_bytes;
+  // No rule keeps images of a program of which none was written since then.
+  std::optional<time_t> unused_since;
   CountedBy by = CountedBy::Program;
 
-  bool any() const { return times.has_rules() || most_bytes; }
+  bool any() const { return times.has_rules() || most_bytes || unused_since; }
 };
 
 struct KeepPlan {

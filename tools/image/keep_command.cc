@@ -90,7 +90,7 @@ Result<int> keep(const std::string &folder, const KeepOptions &o) {
   if (!o.rules.any())
     return fail_with_hint("no rule says which images to keep",
                           "give at least one of --last, --hourly, --daily, --weekly, --monthly, "
-                          "--within and --max-size");
+                          "--within, --unused and --max-size");
   Done done;
   CKPT_CHECK(o.recursive ? keep_in_tree(folder, o, done) : keep_in(folder, o, done));
   report(done, o);

@@ -33,7 +33,7 @@ struct Options {
   bool dry_run = false, recursive = false;
   Retention rules;
   u64 max_size = 0;  // 0: not given
-  std::string within, by = "program";
+  std::string within, unused, by = "program";
   std::optional<storage::Key> key;
 
   const storage::Key *key_or_null() const { return key ? &*key : nullptr; }
@@ -110,6 +110,10 @@ Result<int> run_keep(const Options &o) {
   if (!o.within.empty()) {
     CKPT_TRY(keeping.rules.times.within, parse_duration(o.within));
   }
+  if (!o.unused.empty()) {
+    CKPT_TRY(Seconds unused, parse_duration(o.unused));
+    keeping.rules.unused_since = ::time(nullptr) - static_cast<time_t>(unused.count());
+  }
   return keep(o.image, keeping);
 }
 
@@ -149,12 +153,17 @@ CommandLine add_keep(CommandLine &line, Options &o) {
         Rule{"--monthly=N", "keep the newest of each of the last N months with one",
              o.rules.monthly}})
     keep.option(rule.names, rule.count, rule.help).range(1, 1000000).default_is("");
+  auto why_no_duration = [](const std::string &text) {
+    Result<Seconds> duration = parse_duration(text);
+    return duration ? "" : duration.error().text();
+  };
   keep.option("--within=DURATION", o.within,
               "keep what is at most this much older than the newest: 12h, 7d, 1d12h")
-      .refuse_unless([](const std::string &text) {
-        Result<Seconds> duration = parse_duration(text);
-        return duration ? "" : duration.error().text();
-      });
+      .refuse_unless(why_no_duration);
+  keep.option("--unused=DURATION", o.unused,
+              "keep nothing of a program whose newest image is older than this: it has finished, "
+              "or its job was cancelled")
+      .refuse_unless(why_no_duration);
   keep.size_option("--max-size=SIZE", o.max_size,
                    "what the kept images of a folder may take on the disk: beyond it, the oldest "
                    "that no other one needs go, but never the newest")

@@ -55,7 +55,7 @@ bool is_here(const ImageManifest::CarriedFile &f, bool shows_changes) {
 // No "..", no "//": as the kernel names files.
 bool is_plain(const std::string &path) {
   return path.find('\0') == path.npos && !path.ends_with('/') &&
-         std::filesystem::path(path).lexically_normal() == path;
+         std::filesystem::path(path).lexically_normal().native() == path;
 }
 
 }  // namespace

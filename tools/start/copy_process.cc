@@ -59,8 +59,10 @@ Result<int> run_copy(pid_t starter, Copy copy, const StartOptions &o, RestorePla
     keeper->image_written(std::filesystem::absolute(o.restore.image).lexically_normal());
   bool ready = false;
   keeper->hooks().signal = [&](int signal) {
-    if (!ready) keeper->cancel(signal);
-    return !ready;
+    if (ready) return false;
+    // One that runs already has not been reported as started.
+    if (!keeper->cancel(signal)) keeper->kill_program();
+    return true;
   };
   Keeper::Outcome outcome;
   {

@@ -99,7 +99,7 @@ TEST_CASE("invalid arguments are refused") {
   Subject subject(&session, [](App &app) {
     app.need(ckpt_checkpoint(nullptr, 0, nullptr) == CKPT_ERR_INVALID, "no image");
     app.need(ckpt_checkpoint("", 0, nullptr) == CKPT_ERR_INVALID, "empty image");
-    app.need(ckpt_checkpoint("x", 8, nullptr) == CKPT_ERR_INVALID, "unknown flag");
+    app.need(ckpt_checkpoint("x", 16, nullptr) == CKPT_ERR_INVALID, "unknown flag");
     app.need(ckpt_exclude(nullptr, 5) == CKPT_ERR_INVALID, "null");
     app.need(ckpt_exclude(&app, ~size_t{0}) == CKPT_ERR_INVALID, "wraps");
     app.need(ckpt_state() == CKPT_NO_AGENT, "nothing started by bad arguments");
