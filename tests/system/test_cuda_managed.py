@@ -109,7 +109,7 @@ def test_managed_variables_are_refused_by_name(cuda):  # noqa: F811
     job.wait_lines(1)
     r = cuda.ckpt.dump_process(job.pid, "image")
     assert r.returncode == 1 and "managed variable" in r.stderr, r.stderr
-    job.process.kill()
+    job.kill()
 
 
 def test_kept_managed_memory_and_slices_exclude_each_other(cuda):  # noqa: F811

@@ -76,7 +76,7 @@ def test_the_code_of_criu_is_not_restored(ckpt):
     ckpt.env["CKPT_LOG"] = "debug"
     copy = ckpt.restore("one")
     wait_for(lambda: "CRIU's code" in copy.error_text, "code of CRIU's in the image")
-    assert first_code(sleeper_of(copy)) == (address, bytes_before)
+    assert first_code(wait_for(lambda: sleeper_of(copy), "sleep")) == (address, bytes_before)
     assert copy.wait() == 0
 
 

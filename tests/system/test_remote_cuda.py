@@ -70,9 +70,9 @@ def same_as_natively(nodes, source, *arguments, host=None, flags=()):
 
 
 def test_memory_is_not_shared_with_other_processes_by_name(nodes):
-    job = nodes.start("refused.cu", "ipc", device=nodes.device())
-    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
-    for name in ("cuIpcGetMemHandle", "cuIpcOpenEventHandle"):
+    for shared, name in (("ipc_memory", "cuIpcGetMemHandle"), ("ipc", "cuIpcOpenEventHandle")):
+        job = nodes.start("refused.cu", shared, device=nodes.device())
+        assert job.wait() == 0 and "PASSED" in job.text, job.error_text
         assert job.error_text.count(name) == 1 and "shared with another process" in job.error_text, job.error_text
 
 
