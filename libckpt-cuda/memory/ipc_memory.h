@@ -15,7 +15,7 @@
 //                           same physical memory
 //   importer's window            | a | b |   |        cuIpcOpenMemHandle returns the address of b
 //
-// A checkpoint. All processes are quiesced first. Then save() decides who owns a piece: its
+// A checkpoint. All processes are quiesced first. Then save() decides which owns a piece: its
 // exporter, or if that has gone, the first importer that asks the keeper. Only the owner saves the
 // contents. Before the driver is locked, each process unmaps the piece and tells the keeper, which
 // closes its handle after the last one. Afterwards the owner makes the memory anew, offers the
@@ -76,7 +76,7 @@ class IpcMemory {
   void loaded();
   // Whether a piece of another process is not mapped yet.
   bool is_late() const;
-  // Maps those whose owner has loaded them; true: no piece is late any more.
+  // Maps those that their owner has loaded; true: no piece is late any more.
   Result<bool> map_late();
   // The process has lost its devices.
   void give_up();
