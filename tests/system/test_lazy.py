@@ -135,7 +135,7 @@ def test_pages_come_when_they_are_needed(ckpt, image):
 
 
 @pytest.mark.parametrize("victim", ["keeper", "guard", "stem"])
-def test_whoever_is_killed_the_program_reads_no_zeros(ckpt, image, victim):
+def test_after_a_kill_of_its_keepers_the_program_reads_no_zeros(ckpt, image, victim):
     copy = owed(ckpt)
     program, [guard] = copy.program(), guards(copy.pid)
     stem = int(pathlib.Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[1])

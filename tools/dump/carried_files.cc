@@ -15,7 +15,7 @@
 namespace ckpt::tools {
 namespace {
 
-// The files whose size and time a restore compares, and whose contents the image has not.
+// The files that a restore compares by size and time, and that the image does not contain.
 using Recorded = std::map<std::string, std::pair<u64, i64>>;
 
 Recorded recorded_files(const manifest::Manifest &m) {

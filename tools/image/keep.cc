@@ -38,7 +38,7 @@ void keep_all(const Images &group, const char *reason, KeepPlan &plan) {
   for (const SavedImage *image : group) plan.kept[name_of(*image)] = {reason};
 }
 
-// A program that has finished, or whose job was cancelled, writes no more images.
+// A program writes no more images after its end, or after its job was cancelled.
 bool is_unused(const Images &group, const KeepRules &rules) {
   return rules.unused_since && group.front()->created_time < *rules.unused_since;
 }

@@ -161,7 +161,7 @@ CommandLine add_keep(CommandLine &line, Options &o) {
               "keep what is at most this much older than the newest: 12h, 7d, 1d12h")
       .refuse_unless(why_no_duration);
   keep.option("--unused=DURATION", o.unused,
-              "keep nothing of a program whose newest image is older than this: it has finished, "
+              "keep nothing of a program if its newest image is older than this: it has finished, "
               "or its job was cancelled")
       .refuse_unless(why_no_duration);
   keep.size_option("--max-size=SIZE", o.max_size,

@@ -24,7 +24,7 @@ class LazyGuard {
   // Before this process has a second thread, and before its Keeper exists, which would take the
   // guard for a process of the program.
   Result<> start();
-  // Whose tree is ended with this process.
+  // If this process is killed, the guard ends this stem and all processes below it.
   void watch_over(pid_t stem) { shared_->stem = stem; }
   bool released() const { return !shared_; }
   // Readable when the guard has ended.

@@ -2,8 +2,9 @@
 //
 // The address space of one process that misses contents: its userfaultfd, and what is owed. The
 // process changes its memory meanwhile, and the kernel tells (ioctl_userfaultfd(2), UFFD_EVENT_…):
-// it waits until the event was read, and refuses to place pages before (EAGAIN). So whoever reads
-// the events in order, and in the same thread places pages, never places one at an old address.
+// it waits until the event was read, and refuses to place pages before (EAGAIN). So a
+// thread that reads the events in order, and places the pages itself, never places one at an old
+// address.
 #pragma once
 
 #include <linux/userfaultfd.h>

@@ -20,7 +20,7 @@ constexpr u64 kEvents = UFFD_FEATURE_EVENT_FORK | UFFD_FEATURE_EVENT_REMAP |
                         UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP;
 
 Result<> agree_on_events(int fd) {
-  // The kernel asks for CAP_SYS_PTRACE of whoever wants to see forks.
+  // The kernel reports forks only to a process with CAP_SYS_PTRACE.
   uffdio_api api{.api = UFFD_API, .features = kEvents, .ioctls = 0};
   if (::ioctl(fd, UFFDIO_API, &api) != 0) return fail_errno("the kernel refuses userfaultfd(2)");
   return {};
@@ -69,7 +69,7 @@ Result<> load_page(int memory, u64 at, const storage::ImageReader &image,
   return {};
 }
 
-// Of one mapping, or of several whose gaps are small, the part with owed pages.
+// The part with owed pages of one mapping, or of several with small gaps between them.
 Result<> register_range(int fd, u64 begin, u64 end) {
   uffdio_register r{};
   r.range = {.start = begin, .len = end - begin};

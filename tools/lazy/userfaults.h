@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // userfaultfd(2) for memory of another process: accesses to pages that have no contents yet wait
-// until somebody gives these. The process that owns the memory must make the descriptor, so a
-// stopped program makes it by a system call of its own thread (proc/remote_call.h), and loses it
-// again. Whoever holds it decides what the program reads: when the last holder closes it, missing
-// pages become zeros.
+// until a holder of the descriptor places them. Only the process that owns the memory can make the
+// descriptor. So a stopped program makes it by a system call of its own thread
+// (proc/remote_call.h), and closes it again. When the last holder closes it, missing pages become
+// zeros.
 #pragma once
 
 #include <sys/types.h>

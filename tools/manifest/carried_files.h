@@ -37,7 +37,7 @@ std::optional<u64> hash_of_contents(int fd);
 // with the rights of the program's user (AsUser).
 std::set<std::string> files_to_supply(const ImageManifest &m);
 
-// Carried files whose contents the image lacks.
+// Carried files without contents in the image.
 void check_carried_contents(const ImageManifest &m, const storage::ImageReader &image,
                             Reasons &reasons);
 

@@ -60,7 +60,7 @@ class DeviceShares {
     int memory = -1;               // the handle
   };
 
-  // `user` owns the piece from now on, and everyone who wants it gets this handle.
+  // `user` owns the piece from now on, and each process that asks for it gets this handle.
   Result<> offer(const ShareId &id, const User &user, const Piece &piece, UniqueFd memory);
   // `had`: it has used the piece before. A new user needs its exporter.
   Found want(const ShareId &id, const User &user, bool had);

@@ -33,7 +33,7 @@ CUresult resolve_side(const api::CopySide &s, const CUDA_MEMCPY3D &d, char *&at,
   return resolve(b.first, b.bytes, at, pageable) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// The device in whose memory one side of a copy lies, or none.
+// The device that has one side of a copy in its memory, or none.
 std::optional<u32> device_of(const api::CopySide &s) {
   u64 at = s.address;
   if (s.is_array()) {

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "common/base/unique_fd.h"
+#include "tests/unit/common/tcp_pair.h"
 
 namespace ckpt::test {
 using namespace tools;
@@ -97,18 +98,10 @@ TEST_CASE("an address survives its text; other texts are none") {
 }
 
 TEST_CASE("this process's own listener is found, and so is its port") {
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof a;
-  auto *address = reinterpret_cast<sockaddr *>(&a);
-  REQUIRE(::bind(fd.get(), address, size) == 0);
-  REQUIRE(::listen(fd.get(), 1) == 0);
-  REQUIRE(::getsockname(fd.get(), address, &size) == 0);
+  auto [listener, address] = tcp_listener();
   bool found = false;
   for (const InetSocket &s : inet_sockets(::getpid(), InetProtocol::Tcp))
-    found |= s.state == InetSocket::Listen && s.local.port == ntohs(a.sin_port);
+    found |= s.state == InetSocket::Listen && s.local.port == ntohs(address.sin_port);
   CHECK(found);
 }
 
