@@ -261,6 +261,10 @@ enum class Type : u16 {
                       // answered by Ok
   ShareDone = 145,    // {…}: this process uses it no more; answered by Ok
 
+  StaysSuspended = 146,  // {u32 version}: the process that sends it is suspended. Unanswered: the
+                         // connection stays, and its hang-up says that the keeper has ended. Older
+                         // agents connect and send nothing
+
   // Program to a proxy for kGpuMemoryProxy, which sends Ok {} first.
   GpuMemoryWanted =
       68,  // {}: answered by Ok {u32 n, n × {str UUID, str PCI bus id, u64 free bytes}}

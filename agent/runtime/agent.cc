@@ -248,7 +248,9 @@ void Agent::converse(Channel tool, std::function<void()> before_changes) {
 // After a tool's suspend, since only a tool can resume the program then. What the Manager has
 // evicted, it resumes.
 void Agent::watch_keeper() {
-  if (Result<Channel> keeper = connect_to_session())
+  Result<Channel> keeper = connect_to_session();
+  // The keeper does not keep the connection of a peer that says nothing.
+  if (keeper && keeper->send(Type::StaysSuspended, Writer().put(protocol::kVersion)))
     keeper_ = std::move(*keeper);
   else
     lifecycle.wake_without_keeper();

@@ -242,6 +242,28 @@ def test_a_suspended_program_holds_no_device_memory(cuda):
     assert job.lines[-2:] == expected
 
 
+def test_a_program_stays_suspended(cuda):
+    """Beyond the 15 s in which other services expect a first message: it has one connection to its keeper, all the time."""
+    expected = cuda.expected(6)
+    job = cuda.start(6, options=["--device", "cuda:0"])
+    assert cuda.suspend(job).returncode == 0
+    cuda.go_on()
+    time.sleep(17)
+    assert cuda.used_mib() == [0, 0] and "has ended" not in job.error_text
+    assert cuda.resume(job).returncode == 0
+    assert job.wait() == 0 and job.lines[-2:] == expected
+
+
+def test_a_suspended_program_goes_on_when_its_keeper_has_ended(cuda):
+    expected = cuda.expected(6)
+    job = cuda.start(6, options=["--device", "cuda:0"])
+    assert cuda.suspend(job).returncode == 0
+    cuda.go_on()
+    job.process.kill()
+    wait_for(lambda: job.lines[-2:] == expected, "the program to go on")
+    assert "the session keeper of this suspended program has ended: the program continues" in job.error_text
+
+
 def test_migration_in_place(cuda):
     expected = cuda.expected(6)
     job = cuda.start(6, options=["--device", "cuda:0"])

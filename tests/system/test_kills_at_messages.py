@@ -32,7 +32,7 @@ TYPES = types()
 # Messages that are no requests: answers, and what a transfer consists of between a request and its answer.
 NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "DepthIs", "Region", "SlotFull",
                 "SlotFree", "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt", "ContentsIn",
-                "ChunkKnown", "ContentsLater", "ContentsDue", "Drained"}
+                "ChunkKnown", "ContentsLater", "ContentsDue", "Drained", "StaysSuspended"}
 # What the tools and programs of this version do not send.
 OF_OLDER_VERSIONS = {"ProxyFor"}
 # The same step as another one, for which there is a row, seen from its other side.

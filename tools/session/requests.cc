@@ -22,9 +22,14 @@ namespace {
 using protocol::Type;
 using namespace std::chrono_literals;
 
-// Processes of one program, which may all come at once.
-constexpr Newcomers::Limits kNewcomers{
-    .waiting = 256, .waiting_of_source = 256, .greeting = 64, .greeting_of_source = 64};
+// Processes of one program, which may all come at once. A suspended process with an older agent is
+// silent for as long as it stays suspended, and goes on when its connection is closed: so their
+// number is bounded, and not their time.
+constexpr Newcomers::Limits kNewcomers{.waiting = 256,
+                                       .waiting_of_source = 256,
+                                       .greeting = 64,
+                                       .greeting_of_source = 64,
+                                       .time = std::chrono::years(1)};
 
 constexpr auto kReportTimeout = 5s;
 constexpr size_t kMaxRequestBytes = 64u << 10;
@@ -152,6 +157,7 @@ Result<KeeperRequests::Answer> KeeperRequests::handle(Client &client, Message &m
     case Type::ShareAway:
     case Type::ShareDone: return share_memory(client, message);
     case Type::FilesWanted: keeper_.files_.write_missing(); return Answer::Ok;
+    case Type::StaysSuspended: return Answer::Sent;
     default: break;
   }
   (void)reply(client.fd.get(),
