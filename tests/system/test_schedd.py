@@ -339,7 +339,7 @@ cat "$QUEUE"
 SCONTROL = """#!/bin/sh
 if [ "$1" = show ]; then
   for n in n1 n2; do
-    echo "NodeName=$n Arch=x86_64 CPUAlloc=0 CPUTot=2 ActiveFeatures=fast RealMemory=4000 State=IDLE"
+    echo "NodeName=$n Arch=x86_64 CPUAlloc=0 CPUTot=2 ActiveFeatures=fast,$n RealMemory=4000 State=IDLE Partitions=all,of_$n"
   done
 else
   echo "$@" >>"$CALLS"
@@ -393,6 +393,24 @@ def test_a_job_that_slurm_does_not_start_takes_no_nodes_from_others(queue, why):
     blocked = queue.job(1, "ckpt:seconds=60,held", 20, 2, **why)
     asked = queue([blocked, queue.job(2, "ckpt:seconds=60,held", 10)])
     assert "JobId=1 StartTime=now ReqNodeList=n" not in asked and "JobId=2 StartTime=now ReqNodeList=n1" in asked, asked
+
+
+@pytest.mark.parametrize("demand", [{"partition": "of_n2"}, {"excluded_nodes": "n1"}, {"features": "fast&n2"}],
+                         ids=["partition", "exclude", "constraint"])
+def test_a_job_starts_only_where_slurm_lets_it_start(queue, demand):
+    """Also when the only such node is taken: then it waits, and takes no other."""
+    mine = queue.job(1, "ckpt:seconds=60,held", 20, **demand)
+    any = queue.job(2, "ckpt:seconds=60,held", 10)
+    asked = queue([mine, any])
+    assert "JobId=1 StartTime=now ReqNodeList=n2" in asked and "JobId=2 StartTime=now ReqNodeList=n1" in asked, asked
+    on_n2 = queue.job(3, "", 30, job_state="RUNNING", nodes="n2", start_time=queue.now - 5)
+    asked = queue([queue.job(4, "ckpt:seconds=60,held", 20, **demand), queue.job(5, "ckpt:seconds=60,held", 10), on_n2])
+    assert "JobId=4 StartTime=now ReqNodeList=n" not in asked and "JobId=5 StartTime=now ReqNodeList=n1" in asked, asked
+
+
+def test_a_constraint_that_is_not_understood_is_left_to_slurm(queue):
+    asked = queue([queue.job(1, "ckpt:seconds=60,held", 20, features="[n1|n2]"), queue.job(2, "ckpt:seconds=60,held", 10)])
+    assert "JobId=1" not in asked and "JobId=2 StartTime=now ReqNodeList=n1" in asked, asked
 
 
 def test_what_the_daemon_has_done_is_known_to_the_next_one(queue):

@@ -108,7 +108,28 @@ void Daemon::fit_costs(const std::vector<QueueNode> &nodes) {
   history_ = {};
 }
 
-std::vector<LiveNode> Daemon::nodes_of(const std::vector<QueueNode> &nodes,
+NodeKinds Daemon::kinds_of(const std::vector<QueueNode> &nodes,
+                           const std::vector<Steered> &steered) const {
+  std::set<Demands> demands;
+  for (const Steered &s : steered) demands.insert(s.job.demands);
+  return NodeKinds(
+      nodes, [this](const QueueNode &n) { return class_of(n); }, demands);
+}
+
+void Daemon::drop_without_place(std::vector<Steered> &steered, const NodeKinds &kinds) {
+  std::erase_if(steered, [&](const Steered &s) {
+    const QueuedJob &j = s.job;
+    if (is_running(j) || kinds.has_place_for(j.demands, j.nodes)) return false;
+    if (complained_.insert(j.id).second)
+      log::warn(
+          "job {}: no {} nodes of one class are in its partition, not excluded and have the "
+          "features that it asks for; Slurm schedules it",
+          j.id, j.nodes);
+    return true;
+  });
+}
+
+std::vector<LiveNode> Daemon::nodes_of(const std::vector<QueueNode> &nodes, const NodeKinds &kinds,
                                        const std::vector<QueuedJob> &jobs,
                                        const std::vector<Steered> &steered) {
   // Of steered jobs, schedule/steer knows better.
@@ -126,12 +147,12 @@ std::vector<LiveNode> Daemon::nodes_of(const std::vector<QueueNode> &nodes,
   std::vector<LiveNode> live;
   for (const QueueNode &n : nodes) {
     if (!n.usable) continue;
-    std::optional<ClassIndex> c = class_of(n);
-    if (!c) continue;
+    std::optional<Kind> kind = kinds.of(n.name);
+    if (!kind) continue;
     auto at = busy.find(n.name);
     // In use by a job that squeue does not show: one that ends, or another user's.
     bool unknown = n.in_use && at == busy.end() && !ours.contains(n.name);
-    live.push_back({n.name, *c,
+    live.push_back({n.name, *kind,
                     at != busy.end() ? ticks(at->second)
                     : unknown        ? ticks(now_)
                                      : 0,
@@ -164,7 +185,8 @@ std::optional<SharingJob> Daemon::sharing_of(const Steered &s) {
   return j;
 }
 
-std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode> &nodes) {
+std::optional<LiveJob> Daemon::live(const Steered &s, const NodeKinds &kinds,
+                                    const std::vector<LiveNode> &nodes) {
   LiveJob j;
   j.id = s.job.id;
   j.job.submit = ticks(s.job.submitted);
@@ -175,8 +197,10 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode
   j.job.wait_seconds = static_cast<float>(s.tag.wait.value_or(usual_.wait));
   double seconds =
       s.tag.seconds.value_or(static_cast<double>(s.job.limit.value_or(kUnlimitedSeconds)));
-  for (double speed : options_.speeds)
-    j.run.push_back(std::max<Ticks>(1, ticks_of(seconds / speed)));
+  for (Kind k = 0; k < kinds.count(); k++) {
+    Ticks run = std::max<Ticks>(1, ticks_of(seconds / options_.speeds[kinds.class_of(k)]));
+    j.run.push_back(kinds.allowed(s.job.demands, k) ? run : 0);
+  }
   j.done = s.record.done;
   j.sharing = sharing_of(s);
   const bool running = is_running(s.job);
@@ -197,6 +221,7 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode
   });
   if (node == nodes.end()) return {};  // on nodes of no class
   run.on = node->on;
+  if (j.run[run.on] == 0) return {};  // its demands have changed since it began
   j.running = std::move(run);
   return j;
 }
@@ -234,7 +259,8 @@ Daemon::Steered &Daemon::find(u64 job, std::vector<Steered> &steered) {
   return *std::ranges::find(steered, job, [](const Steered &s) { return s.job.id; });
 }
 
-void Daemon::apply_starts(const Decisions &d, std::vector<Steered> &steered) {
+void Daemon::apply_starts(const Decisions &d, const NodeKinds &kinds,
+                          std::vector<Steered> &steered) {
   std::map<std::string, std::vector<std::string>> on;  // jobs by node
   for (const Steered &s : steered)
     for (const std::string &n : is_running(s.job) ? s.job.on : s.job.required)
@@ -246,7 +272,8 @@ void Daemon::apply_starts(const Decisions &d, std::vector<Steered> &steered) {
     r.nodes = s.nodes;
     if (s.until) r.until = *s.until / kTicksPerSecond;
     std::vector<std::string> &beside = on[s.nodes[0]];
-    say("job {} starts on {} ({}){}{}", s.id, fmt::join(s.nodes, ","), options_.classes[s.on].name,
+    say("job {} starts on {} ({}){}{}", s.id, fmt::join(s.nodes, ","),
+        options_.classes[kinds.class_of(s.on)].name,
         s.until ? fmt::format(", for {} s", *r.until - now_) : "",
         beside.empty() ? "" : fmt::format(", beside {}", fmt::join(beside, ", ")));
     beside.push_back(std::to_string(s.id));
@@ -266,8 +293,8 @@ void Daemon::apply_progress(const Decisions &d, std::vector<Steered> &steered) {
   }
 }
 
-void Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
-  apply_starts(d, steered);
+void Daemon::apply(const Decisions &d, const NodeKinds &kinds, std::vector<Steered> &steered) {
+  apply_starts(d, kinds, steered);
   apply_progress(d, steered);
   for (const Move &m : d.moves) {
     Steered &s = find(m.id, steered);
@@ -323,24 +350,37 @@ void Daemon::keep_where_it_is(Steered &s) {
   r.stays = true;
 }
 
+// The classes have as many nodes as can be used now.
+Decisions Daemon::decide(const NodeKinds &kinds, const std::vector<LiveNode> &nodes,
+                         std::vector<LiveJob> jobs) const {
+  std::vector<ResourceClass> classes;
+  SteerOptions options = options_.steer;
+  options.shared.assign(options_.steer.shared.empty() ? 0 : kinds.count(), {});
+  for (Kind k = 0; k < kinds.count(); k++) {
+    const ClassIndex c = kinds.class_of(k);
+    classes.push_back({options_.classes[c].name, 0, costs_[c].model});
+    if (c < options_.steer.shared.size()) options.shared[k] = options_.steer.shared[c];
+  }
+  for (const LiveNode &n : nodes) classes[n.on].nodes++;
+  return steer(ticks(now_), classes, nodes, std::move(jobs), options);
+}
+
 Result<> Daemon::round() {
   now_ = ::time(nullptr);
   CKPT_TRY(std::vector<QueuedJob> jobs, slurm_.jobs());
   CKPT_TRY(std::vector<QueueNode> queue_nodes, slurm_.nodes());
   fit_costs(queue_nodes);
   std::vector<Steered> steered = steered_of(jobs);
-  std::vector<LiveNode> nodes = nodes_of(queue_nodes, jobs, steered);
-  // The classes have as many nodes as can be used now.
-  std::vector<ResourceClass> classes = options_.classes;
-  for (ClassIndex c = 0; c < costs_.size(); c++) classes[c].costs = costs_[c].model;
-  for (const LiveNode &n : nodes) classes[n.on].nodes++;
+  const NodeKinds kinds = kinds_of(queue_nodes, steered);
+  drop_without_place(steered, kinds);
+  std::vector<LiveNode> nodes = nodes_of(queue_nodes, kinds, jobs, steered);
   std::vector<LiveJob> live_jobs;
   for (Steered &s : steered) {
     keep_where_it_is(s);
     if (!succeeded(s.job.id, keep_held(s)) || !may_start(s)) continue;
-    if (std::optional<LiveJob> j = live(s, nodes)) live_jobs.push_back(std::move(*j));
+    if (std::optional<LiveJob> j = live(s, kinds, nodes)) live_jobs.push_back(std::move(*j));
   }
-  apply(steer(ticks(now_), classes, nodes, std::move(live_jobs), options_.steer), steered);
+  apply(decide(kinds, nodes, std::move(live_jobs)), kinds, steered);
   records_.keep_only(jobs);
   for (const Steered &s : steered) records_.set(s.job, s.record);
   return save_records();

@@ -10,6 +10,7 @@
 
 #include "schedule/steer/steer.h"
 #include "tools/schedd/move_costs.h"
+#include "tools/schedd/node_kinds.h"
 #include "tools/schedd/records.h"
 #include "tools/schedd/slurm.h"
 
@@ -47,16 +48,24 @@ class Daemon {
     Record record;
   };
   std::vector<Steered> steered_of(const std::vector<QueuedJob> &jobs);
+  NodeKinds kinds_of(const std::vector<QueueNode> &nodes,
+                     const std::vector<Steered> &steered) const;
+  // Leaves to Slurm, and names once, what waits for nodes that no plan can give it.
+  void drop_without_place(std::vector<Steered> &steered, const NodeKinds &kinds);
   std::vector<schedule::LiveNode> nodes_of(const std::vector<QueueNode> &nodes,
+                                           const NodeKinds &kinds,
                                            const std::vector<QueuedJob> &jobs,
                                            const std::vector<Steered> &steered);
-  std::optional<schedule::LiveJob> live(const Steered &s,
+  std::optional<schedule::LiveJob> live(const Steered &s, const NodeKinds &kinds,
                                         const std::vector<schedule::LiveNode> &nodes);
+  schedule::Decisions decide(const NodeKinds &kinds, const std::vector<schedule::LiveNode> &nodes,
+                             std::vector<schedule::LiveJob> jobs) const;
   std::optional<schedule::SharingJob> sharing_of(const Steered &s);
   Result<> keep_held(Steered &s);
   void keep_where_it_is(Steered &s);
-  void apply(const schedule::Decisions &d, std::vector<Steered> &steered);
-  void apply_starts(const schedule::Decisions &d, std::vector<Steered> &steered);
+  void apply(const schedule::Decisions &d, const NodeKinds &kinds, std::vector<Steered> &steered);
+  void apply_starts(const schedule::Decisions &d, const NodeKinds &kinds,
+                    std::vector<Steered> &steered);
   // Whether its script has had the time to start ckpt-run, without which the signal would end it.
   bool has_settled(u64 job, const std::vector<Steered> &steered) const;
   void apply_progress(const schedule::Decisions &d, std::vector<Steered> &steered);

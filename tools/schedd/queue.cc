@@ -61,6 +61,23 @@ schedule::Resources needs_of(const json &j) {
   return needs;
 }
 
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    std::string_view word = text.substr(0, text.find(','));
+    words.emplace_back(word);
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+  return words;
+}
+
+Result<Demands> demands_of(const json &j) {
+  Demands d{split(text_of(json_member(j, "partition"))), {}, text_of(json_member(j, "features"))};
+  CKPT_TRY(d.excluded, expand_hosts(text_of(json_member(j, "excluded_nodes"))));
+  std::ranges::sort(d.excluded);
+  return d;
+}
+
 Result<QueuedJob> job_of(const json &j) {
   QueuedJob job;
   std::optional<i64> id = number_of(json_member(j, "job_id"));
@@ -86,6 +103,7 @@ Result<QueuedJob> job_of(const json &j) {
   job.needs = needs_of(j);
   CKPT_TRY(job.on, expand_hosts(text_of(json_member(j, "nodes"))));
   CKPT_TRY(job.required, expand_hosts(text_of(json_member(j, "required_nodes"))));
+  CKPT_TRY(job.demands, demands_of(j));
   return job;
 }
 
@@ -99,16 +117,6 @@ std::string_view word_of(std::string_view line, std::string_view name) {
     at = end + 1;
   }
   return {};
-}
-
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    std::string_view word = text.substr(0, text.find(','));
-    words.emplace_back(word);
-    text.remove_prefix(std::min(word.size() + 1, text.size()));
-  }
-  return words;
 }
 
 // States are joined by '+', and '*' marks a node that does not answer.
@@ -182,6 +190,7 @@ Result<std::vector<QueueNode>> parse_nodes(std::string_view text) {
     if (state.empty()) return fail("scontrol show nodes: node {} has no state", name);
     QueueNode node{std::string(name),
                    split(word_of(line, "ActiveFeatures")),
+                   split(word_of(line, "Partitions")),
                    is_usable(state),
                    word_of(line, "CPUAlloc") != "0" || state.find("COMPLETING") != state.npos,
                    {count_in(word_of(line, "CPUTot")), gpus_in(word_of(line, "Gres")),

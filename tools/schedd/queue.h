@@ -15,6 +15,7 @@
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 #include "schedule/contention/sharers.h"
+#include "tools/schedd/demands.h"
 
 namespace ckpt::tools {
 
@@ -32,11 +33,12 @@ struct QueuedJob {
   u64 group = 0;                          // the array or heterogeneous job of which it is a part
   schedule::Resources needs;              // on all its nodes together
   std::vector<std::string> on, required;  // nodes
+  Demands demands;
 };
 
 struct QueueNode {
   std::string name;
-  std::vector<std::string> features;
+  std::vector<std::string> features, partitions;
   bool usable = false;  // neither down nor drained
   bool in_use = false;  // by any job
   schedule::Resources has;
