@@ -5,36 +5,65 @@
 
 #include <filesystem>
 
+#include "common/base/installation.h"
+
 namespace ckpt::helper {
 namespace {
 
-std::vector<std::string> common_arguments(const CriuRun &run, const char *verb) {
-  std::vector<std::string> c{run.criu, verb, "--no-default-config",
-                             // Without plugins: cuda_plugin, where it is installed, would lock and
-                             // resume the devices that the agent has left. The folder has none.
-                             "--libdir", run.folder, "--stream", "--leave-stopped", "--shell-job",
-                             "--file-locks", run.tcp_close ? "--tcp-close" : "--tcp-established",
-                             "--network-lock", "skip", "-D", run.folder, "-o", run.log,
+// Without CRIU's own plugins: cuda_plugin, where it is installed, would lock and resume the devices
+// that the agent has left. `plugins`: a folder without them.
+std::vector<std::string> common_arguments(const CriuRun &run, const char *verb,
+                                          const std::string &plugins) {
+  std::vector<std::string> c{run.criu,
+                             verb,
+                             "--no-default-config",
+                             "--libdir",
+                             plugins,
+                             "--stream",
+                             "--leave-stopped",
+                             "--shell-job",
+                             "--file-locks",
+                             run.tcp_close ? "--tcp-close" : "--tcp-established",
+                             "--network-lock",
+                             "skip",
+                             "-D",
+                             run.folder,
+                             "-o",
+                             run.log,
                              run.errors_only ? "-v1" : "-v4"};
   if (run.unprivileged) c.push_back("--unprivileged");
   return c;
 }
 
+std::string dump_plugin() {
+  constexpr const char *kName = "ckpt_stop.so";
+  return first_existing({own_folder().parent_path() / "criu-plugin" / "dump" / kName,
+                         installed_libdir().parent_path() / "criu" / "dump" / kName});
+}
+
 }  // namespace
 
 std::vector<std::string> dump_arguments(const CriuRun &run, pid_t root) {
-  std::vector<std::string> c = common_arguments(run, "dump");
+  std::vector<std::string> c =
+      common_arguments(run, "dump", run.plugins.empty() ? run.folder : run.plugins);
   c.insert(c.end(), {"--link-remap", "--ghost-limit", std::to_string(kMaxUnlinkedBytes), "-t",
                      std::to_string(root)});
   return c;
 }
 
 std::vector<std::string> restore_arguments(const CriuRun &run) {
-  std::vector<std::string> c = common_arguments(run, "restore");
+  std::vector<std::string> c = common_arguments(run, "restore", run.folder);
   c.push_back("-d");
   for (auto [fd, inode] : run.inherited)
     c.insert(c.end(), {"--inherit-fd", fmt::format("fd[{}]:pipe:[{}]", fd, inode)});
   return c;
+}
+
+std::string dump_plugins() { return std::filesystem::path(dump_plugin()).parent_path().string(); }
+
+std::string trusted_dump_plugins() {
+  std::string plugin = dump_plugin();
+  return !plugin.empty() && check_owned_by_root(plugin) ? dump_plugins() : "";
 }
 
 Result<> check_owned_by_root(const std::string &executable) {

@@ -20,6 +20,7 @@ inline constexpr u64 kMaxUnlinkedBytes = 1ull << 30;
 struct CriuRun {
   std::string criu;                            // the executable
   std::string folder;                          // of the streamer's socket
+  std::string plugins;                         // a folder for a dump; "": none
   std::string log;                             // a file's name, or "-": standard output
   bool errors_only = false;                    // in the log
   bool unprivileged = false;                   // CRIU does not run as root
@@ -29,6 +30,11 @@ struct CriuRun {
 
 std::vector<std::string> dump_arguments(const CriuRun &run, pid_t root);
 std::vector<std::string> restore_arguments(const CriuRun &run);
+
+// The folder with CRIU's plugin for dumps (criu-plugin/dump/); "": it is missing.
+std::string dump_plugins();
+// "" also if users other than root can change it.
+std::string trusted_dump_plugins();
 
 // An executable that only root can replace: it and the folders above it belong to root, and
 // no other user can write to them.

@@ -64,6 +64,7 @@ class Serving {
     CKPT_TRY(UniqueFd mounts, enter_namespace(request.root));
     CKPT_TRY(StreamFolder folder, StreamFolder::create(service_.folder, StreamFolder::For::Dump));
     CriuRun run = run_of(request, folder);
+    if (!mounts) run.plugins = service_.plugins;
     CKPT_TRY(proc::Status root, proc::read_status(request.root));
     Child child = child_of(request, dump_arguments(run, root.pid_inside()));
     child.mount_namespace = mounts.get();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/unique_fd.h"
+#include "helper/criu_arguments.h"
 #include "helper/identity.h"
 
 namespace ckpt::helper {
@@ -15,6 +16,7 @@ struct Service {
   std::string criu;      // an executable of root's
   std::string folder;    // of root's, for what lives as long as a request
   u64 capabilities = 0;  // of CRIU
+  std::string plugins = trusted_dump_plugins();
   // The request comes from root's own tool, for a program of this user. It may dump programs in any
   // namespace.
   const Identity *for_root = nullptr;

@@ -2,6 +2,7 @@
 """ckpt-run --image: a batch job goes on from its newest image, and a signal of the batch system checkpoints it."""
 import json
 import os
+import shlex
 import signal
 import socket
 from contextlib import suppress
@@ -166,6 +167,42 @@ def test_a_signal_before_the_program_runs(ckpt):
     assert numbers(job, last) == list(range(100))
 
 
+# As slurm/spank_ckpt.c starts a batch script: with both signals blocked.
+KEPT = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
+os.environ["CKPT_HELD_SIGNALS"] = "USR1,USR2"
+if sys.argv[1] != "none": os.kill(os.getpid(), getattr(signal, "SIG" + sys.argv[1]))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def with_kept_signal(ckpt, name, *command):
+    """ckpt-run for which this signal waits already."""
+    run = [ckpt.tool("ckpt-run"), "--image", "series", "--", *command]
+    return ckpt.start_shell(shlex.join(map(str, ["exec", "/usr/bin/python3", "-c", KEPT, name, *run])))
+
+
+@pytest.mark.parametrize("name,code", [("USR1", 85), ("USR2", 86)])
+def test_a_signal_that_was_kept_for_ckpt_run(ckpt, name, code):
+    """Of a job's first moments. It checkpoints the program; in the job's second start, too, where ckpt-run becomes
+    ckpt-restore."""
+    counter = ckpt.programs / "counter"
+    first = with_kept_signal(ckpt, name, counter, 100)
+    assert first.wait() == code, first.error_text
+    assert len(images(ckpt)) == 1
+    second = with_kept_signal(ckpt, name, counter, 100)
+    assert second.wait() == code, second.error_text
+    last = with_kept_signal(ckpt, "none", counter, 100)
+    assert last.wait() == 0 and numbers(first, second, last) == list(range(100))
+
+
+def test_what_was_blocked_for_ckpt_run_is_not_blocked_for_the_program(ckpt):
+    job = with_kept_signal(ckpt, "none", "/bin/sh", "-c", "grep SigBlk /proc/self/status; env")
+    assert job.wait() == 0, job.error_text
+    assert job.lines[0].split() == ["SigBlk:", "0" * 16] and "CKPT_HELD_SIGNALS" not in job.text
+
+
 def test_a_program_that_cannot_be_dumped_keeps_running(ckpt):
     outside = socket.create_server(("127.0.0.1", 0))
     connect = f"exec 5<>/dev/tcp/127.0.0.1/{outside.getsockname()[1]}"
@@ -243,6 +280,57 @@ def test_a_grace_time_that_is_too_short(ckpt, mode, grace, warned):
     second = batch(ckpt, "counter", 60)
     assert second.wait() == 0
     assert second.error_text.count("GraceTime") == warned, second.error_text
+
+
+# Slurm's commands, with one job: its comment is in a file.
+SQUEUE = """#!/bin/sh
+[ "$*" = "--noheader --jobs=7 --format=%k" ] || exit 1
+[ ! -e hangs ] || exec sleep 1000
+cat comment
+"""
+SCONTROL = """#!/bin/sh
+[ "$1 $2" = "update JobId=7" ] || exit 1
+echo "${3#Comment=}" >comment
+"""
+
+
+def in_slurm(ckpt, comment, **more):
+    (ckpt.folder / "comment").write_text(comment + "\n")
+    for name, text in (("squeue", SQUEUE), ("scontrol", SCONTROL)):
+        (ckpt.folder / name).write_text(text)
+        (ckpt.folder / name).chmod(0o755)
+    ckpt.env.update(SLURM_JOB_ID="7", PATH=f"{ckpt.folder}:{ckpt.env['PATH']}", **more)
+    return lambda: (ckpt.folder / "comment").read_text().rstrip("\n")
+
+
+@pytest.mark.parametrize("before,mine", [("(null)", ""), ("ckpt:seconds=60,mb=5", "ckpt:seconds=60,mb=5 ")])
+def test_the_jobs_comment_says_what_the_exit_code_means(ckpt, before, mine):
+    """Behind the user's part. The next exit code replaces it, and a job that finishes leaves it."""
+    comment = in_slurm(ckpt, before)
+    first = batch(ckpt, "counter", 200)
+    assert preempted(ckpt, first) == 85
+    assert comment() == f"{mine}[ckpt: exit code 85: checkpointed to {ckpt.folder}/series/0001.img, not failed; " \
+                        "it continues when it is queued again]"
+    second = batch(ckpt, "counter", 200)
+    assert preempted(ckpt, second, "USR2") == 86
+    left = comment()
+    assert left.startswith(f"{mine}[ckpt: exit code 86: ") and "/series/0002.img" in left and left.count("[ckpt: ") == 1
+    last = batch(ckpt, "counter", 200)
+    assert last.wait() == 0 and numbers(first, second, last) == list(range(200))
+    assert comment() == left
+
+
+@pytest.mark.parametrize("why", ["full", "hangs", "other task", "heterogeneous"])
+def test_a_comment_that_stays_as_it_is(ckpt, why):
+    """The exit code is the same, and soon there."""
+    before = "x" * 1000 if why == "full" else "mine"
+    comment = in_slurm(ckpt, before, **{"other task": {"SLURM_PROCID": "1"}, "heterogeneous": {"SLURM_HET_SIZE": "2"}}.get(why, {}))
+    if why == "hangs":
+        (ckpt.folder / "hangs").touch()
+    job = batch(ckpt, "counter", 200)
+    job.wait_lines(3)
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait(30) == 85 and comment() == before
 
 
 def test_a_folder_with_images_of_another_program_is_refused(ckpt):

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+import accounting
 import slurm
 from conftest import BUILD, ROOT, wait_for
 from test_opencl import HEAT, devices  # noqa: F401 (a fixture)
@@ -198,6 +199,8 @@ def test_preemptions(cluster_of):
 
 # ---- the plugin
 
+needs_plugin = pytest.mark.skipif(not slurm.PLUGIN.exists(), reason="spank_ckpt.so is not built (libslurm-dev is missing)")
+
 # Says what it was started with, and returns 0 as soon as it has two images.
 PROGRAM = """
 import os, sys, time
@@ -206,7 +209,7 @@ while len([f for f in os.listdir(sys.argv[1]) if f.endswith(".img")]) < 2: time.
 """
 
 
-@pytest.mark.skipif(not slurm.PLUGIN.exists(), reason="spank_ckpt.so is not built (libslurm-dev is missing)")
+@needs_plugin
 def test_the_option_of_slurms_commands(cluster_of):
     cluster = cluster_of("root", grace_time=0)
     (cluster.jobs / "program.py").write_text(PROGRAM)
@@ -228,3 +231,83 @@ def test_the_option_of_slurms_commands(cluster_of):
     assert said.startswith("task 0 no image\n") and said.count("GraceTime") == 1, said
     assert cluster.state(batch) == "COMPLETED"
     assert list((cluster.jobs / "a" / str(batch)).glob("*.img"))
+
+
+# ---- a signal in a job's first moments
+
+# Ends when "go" is there.
+COUNT = "i=0; until [ -e go ]; do i=$((i+1)); sleep 0.1; done; echo counted $((i > 0))"
+
+
+def early_job(cluster, shell, *options):
+    """It is signalled before it has called ckpt-run."""
+    script = f"#!{shell}\n: >begun; sleep 3\nexec ckpt-run /bin/sh -c {shlex.quote(COUNT)}\n"
+    job = slurm.BatchJob(cluster, script, "--ckpt=dir=images", *OPTIONS, *options)
+    wait_for(lambda: (cluster.jobs / "begun").exists() or job.has_ended(), f"the script: {job.described()}")
+    cluster.signal(job.number, "USR1")
+    return job
+
+
+@needs_plugin
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
+def test_a_signal_before_the_script_has_called_ckpt_run(cluster_of, shell):
+    """It is kept, and checkpoints the program. sacct and the job's comment say so."""
+    cluster = cluster_of("root", accounting=accounting.WHY_NOT is None, more_lines=["AccountingStoreFlags=job_comment"])
+    job = early_job(cluster, shell, "--comment=mine")
+    wait_for(lambda: job.restarts == 1 or job.has_ended(), f"the restart: {job.described()}", 120)
+    assert job.restarts == 1, job.described()
+    comment = cluster.run("squeue", "-h", "-j", job.number, "-o", "%k").stdout.strip()
+    image = cluster.jobs / "images" / str(job.number) / "0001.img"
+    assert comment.startswith(f"mine [ckpt: exit code 85: checkpointed to {image}, ") and image.exists(), comment
+    if accounting.WHY_NOT is None:
+        rows = ("sacct", "--duplicates", "-X", "-P", "-n", "-j", job.number, "-o", "state,exitcode,comment")
+        wait_for(lambda: cluster.run(*rows).stdout.startswith(f"REQUEUED|85:0|{comment}\n"), "the first start's row")
+    wait_for(lambda: job.state == "RUNNING" or job.has_ended(), "the second start", 120)
+    (cluster.jobs / "go").touch()
+    wait_for(job.has_ended, f"the end: {job.described()}", 120)
+    assert job.state == "COMPLETED" and "counted 1" in job.output, job.described()
+
+
+# In place of ckpt-run.
+SAYS_WHAT_IS_BLOCKED = """#!/usr/bin/python3
+import os
+print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("SigBlk")), os.environ.get("CKPT_HELD_SIGNALS"))
+"""
+
+
+@needs_plugin
+def test_signals_are_kept_only_for_ckpt_run(cluster_of):
+    """A script with a trap, one that calls another program, and a step of another program get their signals as always."""
+    cluster = cluster_of("root")
+    ckpt_run = cluster.jobs / "ckpt-run"
+    ckpt_run.write_text(SAYS_WHAT_IS_BLOCKED)
+    ckpt_run.chmod(0o755)
+
+    def signalled(script):
+        (cluster.jobs / "begun").unlink(missing_ok=True)
+        job = slurm.BatchJob(cluster, script, "--ckpt", *OPTIONS)
+        wait_for(lambda: (cluster.jobs / "begun").exists() or job.has_ended(), "the script")
+        cluster.signal(job.number, "USR1")
+        wait_for(job.has_ended, f"the script's end: {job.described()}")
+        return job.state, cluster.field(job.number, "ExitCode")
+
+    assert signalled("trap 'exit 7' USR1; : >begun; sleep 20 & wait; exec ./ckpt-run") == ("FAILED", "7:0")
+    assert signalled(": >begun; sleep 20; exec ./other ckpt-run") == ("FAILED", "0:10")
+    for program, expected in [("/usr/bin/grep SigBlk /proc/self/status", "SigBlk:\t0000000000000000"),
+                              ("./ckpt-run", "0000000000000a00 USR1,USR2")]:
+        r = cluster.run("srun", "--ckpt", *program.split(), timeout=120)
+        assert r.stdout.strip() == expected, r.stdout + r.stderr
+
+
+@needs_plugin
+def test_a_script_ends_and_is_ended_as_without_the_process_before_it(cluster_of):
+    cluster = cluster_of("root")
+    rest = "exec ckpt-run true"
+    for script, expected in [("exit 7", ("FAILED", "7:0")), ("kill -TERM $$", ("FAILED", "0:15")), ("kill -KILL $$", ("FAILED", "0:9"))]:
+        job = slurm.BatchJob(cluster, f"{script}; {rest}", "--ckpt", *OPTIONS)
+        wait_for(job.has_ended, "the end")
+        assert (job.state, cluster.field(job.number, "ExitCode")) == expected, script
+    job = slurm.BatchJob(cluster, f": >begun; sleep 1000; {rest}", "--ckpt", *OPTIONS)
+    wait_for(lambda: (cluster.jobs / "begun").exists(), "the script")
+    assert cluster.run("scancel", job.number).returncode == 0
+    wait_for(lambda: job.state == "CANCELLED" and cluster.node_state(job.node) == "idle", "the end of all its processes")

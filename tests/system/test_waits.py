@@ -5,7 +5,7 @@ import pathlib
 import signal
 import subprocess
 
-from conftest import wait_for
+from conftest import tree_of, wait_for
 from criu_wrapper import criu_wrapper
 
 KERNEL_CALLS = {"7", "232", "220", "202", "128"}  # poll, epoll_wait, semtimedop, futex, rt_sigtimedwait
@@ -96,3 +96,28 @@ def test_waits_go_on_after_a_dump_that_is_cancelled_while_criu_works(ckpt):
     assert dump.wait() == 128 + signal.SIGTERM and "cancelled by signal 15" in dump.error_text, dump.error_text
     follows(ckpt, job)
     assert not ckpt.partials()
+
+
+# It fails when it has seen all processes: one has an open file without a name, for which it makes no room.
+CRIU_FAILS = 'exec $criu "$@" --ghost-limit 1'
+
+
+def test_waits_go_on_after_a_dump_in_which_criu_fails(ckpt):
+    """The calls of a program, and `tail -f`. Twice, and a process that was stopped before stays so."""
+    script = f"exec 5<>f; rm f; echo more >&5; sleep 1000 & kill -STOP $!; {ckpt.programs / 'waits'} & tail -n 0 -f log & echo $!; wait"
+    (ckpt.folder / "log").touch()
+    job = ckpt.run("bash", "-c", script)
+    job.wait_text("waits\n")
+    env = criu_wrapper(ckpt, "dump", CRIU_FAILS)
+    for _ in range(2):
+        tree = [job.program(), *tree_of(job.program())]
+        wait_for(lambda: KERNEL_CALLS <= set().union(*(calls_of(p) for p in tree)), "all threads waiting")
+        r = ckpt.dump_process(job.pid, "one", env=env)
+        assert r.returncode == 1 and "CRIU cannot dump the program: Can't dump ghost file" in r.stderr, r.stderr
+        assert sorted(state(p) for p in tree).count("T") == 1, [state(p) for p in tree]
+    follows(ckpt, job)
+    assert job.text.count("\n") == 3, job.text
+
+
+def state(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]

@@ -138,6 +138,7 @@ class Dump {
   Result<> lock_connections();
   Result<> dump_criu_side();
   Result<> hold();
+  void expect_stop();
   Result<> check_held();
   bool root_has_ended();
   Failure cause_of(const Error &of_criu) const;

@@ -1,15 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program between the end of CRIU and the end of the dump: stopped, whatever signals it gets.
+#include <algorithm>
+#include <thread>
+
+#include "common/base/clock.h"
 #include "tools/criu/interrupted_waits.h"
 #include "tools/dump/dump.h"
 
 namespace ckpt::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kFirstStop = 200ms;
+
+}  // namespace
 
 // The image would be older than what the program has done since.
 Result<> Dump::hold() {
   held_.hold(ProcessTable::read().tree(target_.root));
   return check_held();
+}
+
+// CRIU has failed. Unless that was before it touched the program, its plugin leaves the program
+// stopped (criu-plugin/dump/), which may take effect after the end of CRIU.
+void Dump::expect_stop() {
+  std::vector<Process> tree;
+  auto stops = [&] {
+    tree = ProcessTable::read().tree(target_.root);
+    return std::ranges::any_of(
+        tree, [&](const Process &p) { return p.state == 'T' && !stopped_before_.contains(p.pid); });
+  };
+  bool stopping = false;
+  for (auto end = Clock::now() + kFirstStop; !(stopping = stops()) && Clock::now() < end;)
+    std::this_thread::sleep_for(1ms);
+  if (stopping) held_.hold(tree);
+  stopped_ = true;  // perhaps
 }
 
 // Of threads that may not be held, SIGCONT in the last moments before the end of the program is not

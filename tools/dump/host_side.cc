@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "common/base/new_file.h"
@@ -55,6 +56,8 @@ Result<Entered> entered_namespaces(const Target &target) {
 std::vector<std::string> criu_command(const HostSide &side, const std::string &folder,
                                       std::vector<std::string> c) {
   const Target &target = side.target;
+  bool other_mounts = std::ranges::any_of(
+      c, [](const std::string &option) { return option.starts_with("--mount="); });
   if (!c.empty()) {
     c.insert(c.begin(), "nsenter");
     c.push_back(fmt::format("--wd={}", folder));
@@ -62,6 +65,7 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
   std::vector<std::string> criu =
       helper::dump_arguments({.criu = side.criu.path,
                               .folder = ".",
+                              .plugins = other_mounts ? "" : helper::dump_plugins(),
                               .log = kLog,
                               .errors_only = errors_only(target.smallest_file_size_limit()),
                               .unprivileged = side.rights.unprivileged(),

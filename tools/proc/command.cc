@@ -22,6 +22,8 @@
 namespace ckpt::tools {
 namespace {
 
+std::vector<int> g_ignored_in_children;
+
 // Everything that the child needs, prepared before the fork: after a fork in a process with threads
 // only async-signal-safe calls are allowed.
 struct Prepared {
@@ -66,6 +68,7 @@ void redirect(int from, int to) {
   redirect(spec.out, 1);
   redirect(spec.err, 2);
   for (int fd : spec.keep) ::fcntl(fd, F_SETFD, 0);
+  for (int signal : g_ignored_in_children) ::signal(signal, SIG_IGN);
   if (spec.in_child) spec.in_child();
   sigset_t empty;
   ::sigemptyset(&empty);
@@ -102,6 +105,8 @@ std::string read_to_end(int fd) {
 }
 
 }  // namespace
+
+void ignore_in_children(const std::vector<int> &signals) { g_ignored_in_children = signals; }
 
 Result<pid_t> spawn(const Spawn &spec, int *error) {
   Prepared prepared = prepare(spec);

@@ -37,6 +37,10 @@ struct Spawn {
   std::function<void()> in_child;     // runs right before exec; must be async-signal-safe
 };
 
+// From now on, processes that spawn() starts ignore these signals. This process does not: ignoring
+// a signal would discard one that is pending.
+void ignore_in_children(const std::vector<int> &signals);
+
 // Returns once the program is being executed. If that fails, *error is set to errno.
 Result<pid_t> spawn(const Spawn &spec, int *error = nullptr);
 

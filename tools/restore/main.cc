@@ -27,6 +27,7 @@
 #include "tools/restore/supplied_files.h"
 #include "tools/restore/take_over.h"
 #include "tools/session/batch.h"
+#include "tools/session/job_comment.h"
 #include "tools/session/job_signals.h"
 #include "tools/session/programs.h"
 #include "tools/session/standard_streams.h"
@@ -52,15 +53,15 @@ struct Options {
   MigrationOptions migration;
 };
 
-Result<int> end(const Keeper::Outcome &outcome, int code, const std::string &job) {
+Result<int> end(const Keeper::Outcome &outcome, int code, const RestoreOptions &o) {
   if (outcome.error && code == 0) return Failure(*outcome.error);
   if (outcome.error) {
     log::warn("{}", outcome.error->text());
+    explain_in_job_comment(code, o.image);
     return code;
   }
   if (!outcome.image) end_like(outcome.wait_status);
-  int stopped = report_stopped("ckpt-restore", outcome, job);
-  return code ? code : stopped;
+  return report_stopped("ckpt-restore", outcome, o.periodic.job, code);
 }
 
 bool names_series(const std::string &folder) {
@@ -178,7 +179,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   keeper.reset();
   lazy.reset();
   if (o.job) leave(*o.job, outcome);
-  return end(outcome, job ? job->end(outcome) : signals.exit_code(outcome), o.periodic.job);
+  return end(outcome, job ? job->end(outcome) : signals.exit_code(outcome), o);
 }
 
 Result<int> run_resume(const Options &o) {

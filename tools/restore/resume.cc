@@ -27,8 +27,9 @@ namespace {
 
 using protocol::Type;
 
-// One agent of the suspended program. A tool that was killed in the middle of a suspend or a resume
-// leaves some agents running.
+constexpr int kAttempts = 3;
+
+// One agent of the program.
 struct SuspendedAgent {
   AgentClient agent;
   AgentClient::Welcome welcome;
@@ -54,18 +55,31 @@ Result<> tell_keeper(const Target &target, const DeviceChoice &choice) {
   return fail("the session keeper refused the choice of devices");
 }
 
+// The keeper closes a connection on which no request comes for seconds, as on a machine that is
+// overloaded.
+Result<Message> answer_of_keeper(const Target &target, Type type, const Writer &body) {
+  Error why{"the session keeper gives no answer", "try again"};
+  for (int attempt = 0; attempt < kAttempts; attempt++) {
+    Result<std::optional<Message>> m = ask_keeper(target, type, body);
+    if (m && *m) return std::move(**m);
+    if (!m) why = m.error();
+  }
+  return Failure(std::move(why));
+}
+
 // The devices of these APIs for which the keeper starts proxies now. No value: an older keeper does
 // not say it.
-std::optional<DeviceChoice> chosen_so_far(const Target &target, const std::set<std::string> &apis) {
+Result<std::optional<DeviceChoice>> chosen_so_far(const Target &target,
+                                                  const std::set<std::string> &apis) {
   DeviceChoice choice;
   for (const std::string &api : apis) {
     Writer body;
     body.put(protocol::kVersion).str(api);
-    Result<std::optional<Message>> m = ask_keeper(target, Type::ChosenWanted, body);
-    if (!m || !*m || static_cast<Type>((*m)->type) != Type::Ok) return {};
-    Reader r = (*m)->reader();
+    CKPT_TRY(Message m, answer_of_keeper(target, Type::ChosenWanted, body));
+    if (static_cast<Type>(m.type) != Type::Ok) return std::nullopt;
+    Reader r = m.reader();
     std::vector<std::string> ids = read_texts(r);
-    if (!r.done()) return {};
+    if (!r.done()) return fail("the session keeper's answer is malformed");
     if (!ids.empty()) choice[api] = std::move(ids);
   }
   return choice;
@@ -87,16 +101,34 @@ Result<std::vector<AgentClient>> connect_agents(const Target &target) {
   return all;
 }
 
-Result<std::vector<SuspendedAgent>> suspended_agents(const Target &target) {
+Result<std::vector<SuspendedAgent>> greeted_agents(const Target &target) {
   CKPT_TRY(std::vector<AgentClient> agents, connect_agents(target));
   if (agents.empty()) return fail("the program of process {} uses no device", target.root);
   std::vector<SuspendedAgent> all;
   for (AgentClient &agent : agents) {
     CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-restore"));
-    if (welcome.state == protocol::State::Suspended)
-      all.push_back({std::move(agent), std::move(welcome), {}});
+    all.push_back({std::move(agent), std::move(welcome), {}});
   }
   return all;
+}
+
+// A tool that was killed in the middle of a suspend or a resume leaves some agents running.
+void leave_out_running(std::vector<SuspendedAgent> &all) {
+  std::erase_if(
+      all, [](const SuspendedAgent &s) { return s.welcome.state != protocol::State::Suspended; });
+}
+
+Result<std::vector<SuspendedAgent>> suspended_agents(const Target &target) {
+  CKPT_TRY(std::vector<SuspendedAgent> all, greeted_agents(target));
+  leave_out_running(all);
+  return all;
+}
+
+std::set<std::string> apis_of(const std::vector<SuspendedAgent> &all) {
+  std::set<std::string> apis;
+  for (const SuspendedAgent &s : all)
+    apis.insert(s.welcome.participants.begin(), s.welcome.participants.end());
+  return apis;
 }
 
 Result<> check(std::vector<SuspendedAgent> &all, const ResumeOptions &o,
@@ -170,6 +202,10 @@ Result<> wake_on_former(const Target &target, const std::optional<DeviceChoice> 
 Failure go_back(const Target &target, const std::optional<DeviceChoice> &former,
                 const ResumeOptions &o, const Error &why) {
   Result<> back = wake_on_former(target, former, o);
+  for (int attempt = 1; !back && attempt < kAttempts; attempt++) {
+    log::debug("the program has not got back its devices yet: {}", back.error().text());
+    back = wake_on_former(target, former, o);
+  }
   if (back) return fail_with_hint(why.what, "the program runs on with the devices that it had");
   log::warn("the program has not got back the devices that it had: {}", back.error().text());
   return stays_suspended(target, why);
@@ -244,11 +280,8 @@ Result<> give_devices(const Target &target, std::vector<SuspendedAgent> &all,
 // The process of a new device may end while it is loaded. A program that ran goes back; one that
 // was suspended before stays so, and is offered its former devices again.
 Result<> give_devices_or_go_back(const Target &target, std::vector<SuspendedAgent> &all,
-                                 const DeviceChoice &choice, const ResumeOptions &o, bool ran) {
-  std::set<std::string> apis;
-  for (const SuspendedAgent &s : all)
-    apis.insert(s.welcome.participants.begin(), s.welcome.participants.end());
-  std::optional<DeviceChoice> former = chosen_so_far(target, apis);
+                                 const DeviceChoice &choice, const ResumeOptions &o, bool ran,
+                                 const std::optional<DeviceChoice> &former) {
   size_t woken = 0;
   Result<> given = give_devices(target, all, choice, woken);
   if (given) return {};
@@ -270,18 +303,24 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   Clock::time_point begin = Clock::now();
   CKPT_TRY(Target target, resolve_target(o.pid));
   CKPT_CHECK(check_container(target, o));
-  CKPT_TRY(std::vector<SuspendedAgent> all, suspended_agents(target));
+  CKPT_TRY(std::vector<SuspendedAgent> all, greeted_agents(target));
+  const std::set<std::string> apis = apis_of(all);
+  leave_out_running(all);
   bool runs = all.empty();
   if (runs && o.device.empty())
     return fail_with_hint("the program is not suspended",
                           "name other devices with --device to move a program that runs");
   CKPT_CHECK(look_as_owner(target));
   CKPT_TRY(DeviceChoice choice, choose_devices(o.device));
+  // Before the program is touched: it may have to go back to them.
+  CKPT_TRY(std::optional<DeviceChoice> former, chosen_so_far(target, apis));
   ResumeReport report{.pid = target.root, .processes = 0, .seconds = 0, .pause = {}};
   if (runs) {
     phases.begin("suspend");
     CKPT_TRY(report.pause, take_devices(target, o.rounds_ahead));
-    CKPT_TRY(all, suspended_agents(target));
+    Result<std::vector<SuspendedAgent>> found = suspended_agents(target);
+    if (!found) return go_back(target, {}, o, found.error());
+    all = std::move(*found);
   }
   phases.begin("check");
   Clock::time_point suspended = Clock::now();
@@ -293,7 +332,7 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   if (!fits) return Failure(fits.error());
   phases.begin("wake");
   report.processes = all.size();
-  CKPT_CHECK(give_devices_or_go_back(target, all, choice, o, runs));
+  CKPT_CHECK(give_devices_or_go_back(target, all, choice, o, runs, former));
   phases.begin("end");
   report.seconds = seconds_since(begin);
   if (report.pause) *report.pause += seconds_since(suspended);

@@ -117,7 +117,7 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
   if (options.managed_memory != kManagedByDriver)
     spec.environment.emplace_back("CKPT_CUDA_MANAGED_MEMORY", options.managed_memory);
   spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
-  spec.without.insert(spec.without.end(), {kImageVariable, kEveryVariable});
+  spec.without.insert(spec.without.end(), {kImageVariable, kEveryVariable, kHeldSignals});
   spec.signal_mask = &keeper.signals().original_mask();
   spec.in_child = options.share_ipc ? in_child_that_shares_ipc : in_child;
   return spawn(spec, error);
@@ -233,8 +233,7 @@ Result<int> run_program(const Options &options) {
   member.reset();
   int code = job ? job->end(outcome) : signals.exit_code(outcome);
   if (!outcome.image) end_like(outcome.wait_status);
-  int stopped = report_stopped("ckpt-run", outcome, options.job.folder);
-  return code ? code : stopped;
+  return report_stopped("ckpt-run", outcome, options.job.folder, code);
 }
 
 Result<> check(const Options &o) {

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <iterator>
 
+#include "tools/session/job_comment.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -51,6 +53,7 @@ Result<> set(Tag &tag, std::string_view name, std::string_view value) {
 
 Result<std::optional<Tag>> parse_tag(std::string_view comment) {
   constexpr std::string_view kMark = "ckpt";
+  comment = without_note(comment);
   if (!comment.starts_with(kMark)) return std::optional<Tag>();
   comment.remove_prefix(kMark.size());
   if (comment.empty()) return std::optional(Tag{});

@@ -13,10 +13,11 @@
 namespace ckpt::tools {
 namespace {
 
-// timeout(1): scontrol itself waits for minutes if the controller does not answer.
+// timeout(1): scontrol itself waits for minutes if the controller does not answer. KILL, because it
+// ignores the signals of --on-signal.
 constexpr const char *kAsk =
     "command -v scontrol >/dev/null && "
-    "exec timeout 5 scontrol --oneliner show partition \"$1\" 2>/dev/null";
+    "exec timeout -s KILL 5 scontrol --oneliner show partition \"$1\" 2>/dev/null";
 
 // The value of NAME=VALUE in a line of such words.
 std::optional<std::string> field(const std::string &line, const std::string &name) {

@@ -10,6 +10,7 @@
 
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "tools/proc/command.h"
 #include "tools/session/job_member.h"
 
 namespace ckpt::tools {
@@ -17,20 +18,13 @@ namespace {
 
 constexpr long kRetryNanoseconds = 50'000'000;
 
-int signal_named(std::string name) {
-  if (name.starts_with("SIG")) name.erase(0, 3);
-  for (int s : KeeperSignals::of_batch_systems())
-    if (name == ::sigabbrev_np(s) || name == std::to_string(s)) return s;
-  return 0;
-}
-
 }  // namespace
 
 Result<std::vector<int>> parse_signals(const std::string &list) {
   std::vector<int> signals;
   if (list.empty() || list == "none") return signals;
   for (const std::string &name : split_at_commas(list)) {
-    int signal = signal_named(name);
+    int signal = KeeperSignals::named(name);
     if (signal == 0)
       return fail_with_hint(fmt::format("--on-signal: \"{}\" cannot start a checkpoint", name),
                             "choose among HUP, INT, QUIT, USR1, USR2, ALRM, TERM and XCPU");
@@ -39,11 +33,10 @@ Result<std::vector<int>> parse_signals(const std::string &list) {
   return signals;
 }
 
-// Blocked before they are ignored: a blocked signal is queued even if it is ignored.
 void hold_signals(const std::vector<int> &signals) {
   if (signals.empty()) return;
   KeeperSignals::block();
-  for (int s : signals) ::signal(s, SIG_IGN);
+  ignore_in_children(signals);
 }
 
 Result<std::unique_ptr<OnSignal>> OnSignal::start(Keeper &keeper, std::vector<int> signals,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/session/signals.h"
 
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+
+#include "common/base/text.h"
 
 namespace ckpt::tools {
 namespace {
@@ -22,16 +25,31 @@ sigset_t keeper_set() {
   return set;
 }
 
+void remove_held(sigset_t &mask) {
+  const char *names = std::getenv(kHeldSignals);
+  for (const std::string &name : split_at_commas(names ? names : ""))
+    if (int signal = KeeperSignals::named(name)) ::sigdelset(&mask, signal);
+}
+
 }  // namespace
 
 void KeeperSignals::block() {
   sigset_t set = keeper_set(), before{};
   ::sigprocmask(SIG_BLOCK, &set, &before);
-  if (!g_mask_before) g_mask_before = before;
+  if (g_mask_before) return;
+  remove_held(before);
+  g_mask_before = before;
 }
 
 std::vector<int> KeeperSignals::of_batch_systems() {
   return {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGXCPU};
+}
+
+int KeeperSignals::named(std::string name) {
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  for (int s : of_batch_systems())
+    if (name == ::sigabbrev_np(s) || name == std::to_string(s)) return s;
+  return 0;
 }
 
 Result<KeeperSignals> KeeperSignals::take() {

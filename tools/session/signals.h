@@ -9,12 +9,17 @@
 #include <sys/signalfd.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
 namespace ckpt::tools {
+
+// By slurm/spank_ckpt.c: names of signals that were blocked for this tool, so that those of a job's
+// first moments wait. The program is to get them unblocked.
+inline constexpr const char *kHeldSignals = "CKPT_HELD_SIGNALS";
 
 class KeeperSignals {
  public:
@@ -24,8 +29,11 @@ class KeeperSignals {
   static Result<KeeperSignals> take();
   // Those that a batch system sends to a job.
   static std::vector<int> of_batch_systems();
+  // One of these by its name, with or without SIG, or by its number; 0: none of them.
+  static int named(std::string name);
   int fd() const { return fd_.get(); }
   std::optional<signalfd_siginfo> next();
+  // The program's: without what was blocked for this tool alone (kHeldSignals).
   const sigset_t &original_mask() const { return original_mask_; }
   // Restores SIGCHLD's disposition, in a child before exec.
   static void restore_dispositions();

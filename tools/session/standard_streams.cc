@@ -12,14 +12,15 @@
 #include "common/base/unique_fd.h"
 #include "storage/format/pipe_format.h"
 #include "tools/proc/descriptors.h"
+#include "tools/session/job_comment.h"
 
 namespace ckpt::tools {
+namespace {
 
-int report_stopped(const char *tool, const Keeper::Outcome &outcome, const std::string &job) {
+void print_stopped(const char *tool, const Keeper::Outcome &outcome, const std::string &job) {
   const std::string &image = *outcome.image;
-  int code = outcome.moved_to ? kMovedExitCode : kCheckpointedExitCode;
   struct stat st {};
-  if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return code;
+  if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return;
   std::string what = job.empty() ? printable(image) : "--job " + printable(job);
   if (outcome.moved_to)
     print_to(stderr, "{}: the program was moved to {}\n", tool, printable(*outcome.moved_to));
@@ -30,6 +31,16 @@ int report_stopped(const char *tool, const Keeper::Outcome &outcome, const std::
         stderr,
         "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
         tool, printable(image), what);
+}
+
+}  // namespace
+
+int report_stopped(const char *tool, const Keeper::Outcome &outcome, const std::string &job,
+                   int code) {
+  const std::string &image = *outcome.image;
+  if (code == 0) code = outcome.moved_to ? kMovedExitCode : kCheckpointedExitCode;
+  print_stopped(tool, outcome, job);
+  explain_in_job_comment(code, image);
   return code;
 }
 

@@ -10,8 +10,10 @@ namespace ckpt::tools {
 // Prints "TOOL: the program was checkpointed to IMAGE and stopped; …", or that it was moved to
 // another machine, to standard error. Prints nothing if that is a regular file: the program
 // probably writes to the same file, which must keep the size that the image recorded. Returns the
-// exit code that says the same.
-int report_stopped(const char *tool, const Keeper::Outcome &outcome, const std::string &job);
+// exit code that says the same, or `code` if a signal has decided it; the comment of a Slurm job
+// says what it means.
+int report_stopped(const char *tool, const Keeper::Outcome &outcome, const std::string &job,
+                   int code);
 
 // If a standard stream is /dev/null and was opened outside of our mount namespace, as container
 // runtimes do, opens it again, because CRIU could not save it.

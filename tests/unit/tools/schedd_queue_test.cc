@@ -16,6 +16,7 @@
 #include "tools/schedd/resources.h"
 #include "tools/schedd/tag.h"
 #include "tools/session/grace_time.h"
+#include "tools/session/job_comment.h"
 
 using namespace ckpt;
 using namespace ckpt::tools;
@@ -180,7 +181,10 @@ TEST_CASE("a tag is read as it was written, and other comments are none") {
     REQUIRE(*tag);
     CHECK(text_of(**tag) == text);
   }
-  for (const char *other : {"", "mine", "ckpting", "my ckpt"}) CHECK_FALSE(*parse_tag(other));
+  CHECK(text_of(**parse_tag("ckpt:seconds=60,mb=2 " + with_note("", "exit code 85"))) ==
+        "ckpt:seconds=60,mb=2");
+  for (const char *other : {"", "mine", "ckpting", "[ckpt: exit code 85]", "my ckpt"})
+    CHECK_FALSE(*parse_tag(other));
   CHECK(error_of(parse_tag("ckpt:seconds=x")) == "seconds=x is not a number");
   CHECK(error_of(parse_tag("ckpt:seconds=0")) == "seconds=0 is not a run time");
   CHECK(error_of(parse_tag("ckpt:mb=1e300")) == "mb=1e300 is not a number");
