@@ -5,12 +5,16 @@ import json
 import os
 import pathlib
 import re
+import socket
+import struct
 import subprocess
+import threading
 
 import pytest
 
+import rootless
 from carried import LINE, build_library, build_program, change, supplied_files
-from conftest import BUILD, ROOT, image_manifest, tree_of, wait_for
+from conftest import BUILD, ROOT, image_manifest, receive_exactly, tree_of, wait_for
 from test_kills import kill
 from test_restore import refused
 
@@ -264,3 +268,51 @@ def test_a_program_asks_for_it(ckpt, asks):
     change(ckpt.folder)
     copy = ckpt.restore("self")
     assert copy.wait() == 0 and copy.lines == [f"1 {LINE}"], copy.text + copy.error_text
+
+
+class Keeper(threading.Thread):
+    """Of a session in which no tool runs. `answer`: to what asks which flags it knows; "": it hangs up."""
+
+    def __init__(self, folder, answer):
+        super().__init__(daemon=True)
+        self.types, self.answer = [], answer
+        self.path = str(folder / "session.sock")
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(self.path)
+        self.socket.listen()
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                peer = self.socket.accept()[0]
+            except OSError:
+                return
+            with peer:
+                size, number, _ = struct.unpack("<IHH", receive_exactly(peer, 8))
+                receive_exactly(peer, size)
+                self.types.append(number)
+                peer.sendall(self.answer)
+
+
+def text_fields(*texts):
+    return b"".join(struct.pack("<I", len(t)) + t.encode() for t in texts)
+
+
+OLDER = text_fields("this version of ckpt (protocol 1) does not support request 57", "")
+
+
+@needs_libckpt
+@pytest.mark.no_criu
+@pytest.mark.parametrize("answer, why", [
+    (rootless.frame(2, OLDER), "earlier version of ckpt-run or ckpt-restore, which does not know CKPT_WITH_FILES"),
+    (rootless.frame(1, struct.pack("<I", 7)), "earlier version of ckpt-run"),
+    (b"", "hung up"),
+], ids=["an older one", "one without the flag", "none"])
+def test_a_keeper_that_would_ignore_the_flag_is_not_asked_for_an_image(ckpt, asks, answer, why):
+    keeper = Keeper(ckpt.runtime, answer)
+    r = subprocess.run([asks], env=dict(ckpt.env, CKPT_SESSION=keeper.path), cwd=ckpt.folder, capture_output=True, text=True,
+                       timeout=60)
+    keeper.socket.close()
+    assert r.returncode == 3 and why in r.stderr, r.stderr
+    assert keeper.types == [57]
