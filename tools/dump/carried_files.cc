@@ -33,7 +33,7 @@ Result<> CarriedFiles::save(const DescriptorTable &table) {
   return choice_.choose(
       table, seen_,
       [this](const std::string &path, int fd, const struct stat &st) { return save(path, fd, st); },
-      [](const std::string &, const std::string &) {});
+      [this](const std::string &path, const std::string &) { seen_.insert(path); });
 }
 
 Result<> CarriedFiles::save(const std::string &path, int fd, const struct stat &st) {

@@ -20,7 +20,7 @@ class CarriedFiles {
  public:
   CarriedFiles(CarriedChoice choice, storage::ImageWriter &image)
       : choice_(std::move(choice)), image_(image) {}
-  // Those that are not in the image yet. Before the program is paused, because it may be much; and
+  // Those that were not looked at yet. Before the program is paused, because it may be much; and
   // once more when it is stopped.
   Result<> save(const DescriptorTable &table);
   // Those that are as they were when they were saved.

@@ -16,13 +16,13 @@ using namespace ckpt::tools;
 namespace {
 
 // A program that has one file open for reading.
-struct Made {
+struct OneOpenFile {
   TempFolder folder;
   std::string path = folder / "own";
   Descriptor descriptor;
   CarriedChoice::Options options{.all = true, .data_bytes = 1000};
 
-  explicit Made(size_t bytes = 1000) {
+  explicit OneOpenFile(size_t bytes = 1000) {
     Bytes contents = random_bytes(bytes, 1);
     UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
     REQUIRE(::write(fd.get(), contents.data(), bytes) == static_cast<ssize_t>(bytes));
@@ -61,10 +61,10 @@ manifest::Manifest with_mapped_file(u64 size, i64 mtime_ns) {
 
 }  // namespace
 
-TEST_CASE("a file that is only read is taken") { CHECK(Made().outcome() == "taken"); }
+TEST_CASE("a file that is only read is taken") { CHECK(OneOpenFile().outcome() == "taken"); }
 
 TEST_CASE("a name that leads to another file than the program's is not taken") {
-  Made inode, device, gone;
+  OneOpenFile inode, device, gone;
   inode.descriptor.inode++;
   CHECK(inode.outcome().empty());
   device.descriptor.device++;
@@ -75,25 +75,25 @@ TEST_CASE("a name that leads to another file than the program's is not taken") {
 
 TEST_CASE("set-user-ID programs, large data and files that can be written to are left out") {
   for (mode_t mode : {04755U, 02755U, 01755U}) {
-    Made special;
+    OneOpenFile special;
     REQUIRE(::chmod(special.path.c_str(), mode) == 0);
     CHECK(special.outcome() == fmt::format("its mode is {:o}", mode));
   }
-  CHECK(Made(1001).outcome().find("--with-files-up-to") != std::string::npos);
-  Made written;
+  CHECK(OneOpenFile(1001).outcome().find("--with-files-up-to") != std::string::npos);
+  OneOpenFile written;
   UniqueFd writer(::open(written.path.c_str(), O_WRONLY | O_CLOEXEC));
   CHECK(written.outcome().find("can write to it") != std::string::npos);
-  Made by_program;
+  OneOpenFile by_program;
   by_program.descriptor.flags = O_RDWR;
   CHECK(by_program.outcome() == "the program can write to it");
 }
 
 TEST_CASE(
     "a file that a restore has supplied is carried also without --with-files, or the dump fails") {
-  Made other;
+  OneOpenFile other;
   other.options.all = false;
   CHECK(other.outcome().empty());
-  Made gone;
+  OneOpenFile gone;
   gone.descriptor.target = "/tmp/ckpt-0-abcdef/files/0/lib/own.so";
   Target target;
   CarriedChoice choice(target, {::geteuid(), ::getegid(), {}}, {.all = false, .data_bytes = 0});

@@ -18,14 +18,14 @@ namespace {
 constexpr const char *kPath = "/usr/lib/own.so";
 
 // An image with one carried file, which is missing here; and the folder of a session.
-struct Made {
+struct ImageWithFile {
   TempFolder folder;
   Bytes contents = random_bytes(5000, 1);
   std::unique_ptr<ImageReader> image;
   ImageManifest manifest;
   std::string session = folder / "session", outside = folder / "outside";
 
-  Made() {
+  ImageWithFile() {
     must(write_image(folder / "image", {{"carried-files/0", contents}}));
     image = must(ImageReader::open(folder / "image"));
     fs::create_directory(session);
@@ -45,7 +45,7 @@ struct Made {
 }  // namespace
 
 TEST_CASE("a supplied file has its contents, its size and its mode") {
-  Made made;
+  ImageWithFile made;
   must(made.write());
   std::string here = supplied_path(made.session, 0, kPath);
   Bytes whole = made.contents;
@@ -54,13 +54,12 @@ TEST_CASE("a supplied file has its contents, its size and its mode") {
   struct stat st {};
   REQUIRE(::stat(here.c_str(), &st) == 0);
   CHECK((st.st_mode & 07777) == 0751);
-  CHECK(original_path(here) == kPath);
 }
 
 TEST_CASE("no link in the session's folder leads a supplied file out of it") {
   for (const char *link : {"files", "files/0", "files/0/usr", "files/0/usr/lib"})
     for (bool absolute : {true, false}) {
-      Made made;
+      ImageWithFile made;
       fs::path name = fs::path(made.session) / link;
       fs::create_directories(name.parent_path());
       fs::path up = fs::path(made.outside).lexically_relative(name.parent_path());
@@ -71,7 +70,7 @@ TEST_CASE("no link in the session's folder leads a supplied file out of it") {
 }
 
 TEST_CASE("a supplied file never takes the place of another one, nor writes to what a link names") {
-  Made made;
+  ImageWithFile made;
   fs::path here = supplied_path(made.session, 0, kPath);
   fs::create_directories(here.parent_path());
   fs::create_symlink(made.outside + "/new", here);
