@@ -244,6 +244,10 @@ enum class Type : u16 {
   FilesWanted = 69,  // {u32 version}: write those files of the session's folder again that were
                      // removed; answered by Ok. Older keepers refuse it
 
+  CheckpointFlagsWanted = 57,  // {u32 version}: answered by Ok {u32: the flags of CheckpointWanted
+                               // that the keeper knows}. Older keepers refuse it, and ignore
+                               // kWithFiles
+
   ImageWritten = 56,  // {str image}: an image is complete, and the program continues; answered by
                       // Ok. Older keepers refuse it
 
@@ -292,6 +296,7 @@ inline constexpr u32 kStopAfter = 1;  // end the program after the dump
 inline constexpr u32 kOverwrite = 2;
 inline constexpr u32 kAsTemplate = 4;
 inline constexpr u32 kWithFiles = 8;
+inline constexpr u32 kCheckpointFlags = kStopAfter | kOverwrite | kAsTemplate | kWithFiles;
 
 // The message in the outcome pipe, written at once: u32 size of the rest, then these fields.
 enum class Outcome : u8 { Continue = 'C', ContinueOwed = 'O', Restored = 'R', Failed = 'F' };

@@ -244,7 +244,7 @@ _ckpt_migrate() {
     --rsh | --tool-there | --output | --key-file-there | --link-timeout | --timeout) ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --to-device --output --rounds --max-downtime --rsh --tool-there --link-timeout --timeout --key-file --key-file-there --shared-key --ignore-processor --keep --finish --take-back --force --detach --list --receive --json --svg --quiet --verbose --version --help'
+        _ckpt_words '--device --to-device --output --rounds --max-downtime --rsh --tool-there --link-timeout --timeout --key-file --key-file-there --shared-key --ignore-processor --with-files --keep --finish --take-back --force --detach --list --receive --json --svg --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi

@@ -20,6 +20,7 @@ using protocol::Type;
 
 static_assert(CKPT_STOP == protocol::kStopAfter && CKPT_OVERWRITE == protocol::kOverwrite &&
               CKPT_TEMPLATE == protocol::kAsTemplate && CKPT_WITH_FILES == protocol::kWithFiles);
+constexpr u32 kNotIgnored = protocol::kCheckpointFlags & ~protocol::kWithFiles;  // by any keeper
 
 // Plain bytes, because a thread_local with a destructor would run our code at the end of every
 // thread.
@@ -46,10 +47,25 @@ Result<std::string> absolute(const std::string &path) {
   return full;
 }
 
-// One request, one answer. The connection is closed when this returns, so that CRIU never sees it.
+// An older keeper would write an image that lacks what the flag asks for.
+Result<> check_flags(const Channel &keeper, u32 flags) {
+  if ((flags & ~kNotIgnored) == 0) return {};
+  CKPT_CHECK(keeper.send(Type::CheckpointFlagsWanted, Writer().put(protocol::kVersion)));
+  CKPT_TRY(std::optional<Incoming> answer, keeper.receive());
+  if (!answer) return fail("the session keeper hung up");
+  u32 known = answer->type == Type::Ok ? answer->reader().get<u32>() : kNotIgnored;
+  if ((flags & ~known) == 0) return {};
+  return fail_with_hint(
+      "the program was started by an earlier version of ckpt-run or ckpt-restore, which does not "
+      "know CKPT_WITH_FILES",
+      "start it with this version, or write the image with ckpt-dump --with-files");
+}
+
+// The connection is closed when this returns, so that CRIU never sees it.
 Result<> ask_keeper(Agent &agent, const std::string &image, u32 flags) {
   CheckpointBarrier::Pass pass(agent.lifecycle.barrier);
   CKPT_TRY(Channel keeper, connect_to_session());
+  CKPT_CHECK(check_flags(keeper, flags));
   CKPT_CHECK(
       keeper.send(Type::CheckpointWanted, Writer().put(protocol::kVersion).str(image).put(flags)));
   CKPT_TRY(Incoming answer, keeper.answer());
@@ -135,8 +151,7 @@ using namespace ckpt::agent;
 extern "C" {
 
 int ckpt_checkpoint(const char *image, unsigned flags, struct ckpt_result *result) {
-  constexpr unsigned kFlags = CKPT_STOP | CKPT_OVERWRITE | CKPT_TEMPLATE | CKPT_WITH_FILES;
-  if (!image || !*image || (flags & ~kFlags)) return failed(CKPT_ERR_INVALID);
+  if (!image || !*image || (flags & ~protocol::kCheckpointFlags)) return failed(CKPT_ERR_INVALID);
   Result<Agent *> agent = Agent::get();
   if (!agent) return agent_error(agent.error());
   if ((*agent)->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);

@@ -17,6 +17,7 @@ from ._seconds import seconds_of
 
 _STOP = 1
 _OVERWRITE = 2
+_WITH_FILES = 8
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def checkpoint(
     every: Union[float, str, None] = None,
     *,
     overwrite: bool = True,
+    with_files: bool = False,
 ) -> Result:
     """Writes an image of the whole program, that is, of every process that ckpt-run started.
 
@@ -96,6 +98,8 @@ def checkpoint(
     every      do nothing unless this time has passed since the last checkpoint, or since the import of this module:
                seconds, or a text such as "90s", "10m" or "1h30m".
     overwrite  replace an existing image. With False, that is an error.
+    with_files the image carries the interpreter, libraries and other files that the program has mapped or open and only
+               reads, for a machine where they are missing or differ. What it imports or opens later is not among them.
 
     Raises Error if the checkpoint is refused or fails (the program continues as before), and DevicesLost.
     Outside of a session nothing happens: the outcome is NO_SESSION.
@@ -106,7 +110,7 @@ def checkpoint(
     if interval is not None and not _clock.due(interval):
         return Result(Outcome.NOT_DUE)
     image = os.path.abspath(os.fspath(path) if path is not None else _default_image())
-    flags = (_STOP if stop else 0) | (_OVERWRITE if overwrite else 0)
+    flags = (_STOP if stop else 0) | (_OVERWRITE if overwrite else 0) | (_WITH_FILES if with_files else 0)
     result = CResult()
     outcome = Outcome(call("ckpt_checkpoint", os.fsencode(image), flags, ctypes.byref(result)))
     _clock.made()

@@ -16,6 +16,7 @@ from typing import Any, Mapping, Optional, Sequence, Union
 from ._calls import ToolError, call_tool, error_of_tool, find, parsed_json
 
 __all__ = [
+    "CarriedFiles",
     "CheckReport",
     "Device",
     "DumpReport",
@@ -82,6 +83,19 @@ class DumpReport:
     pause_seconds: float
     seconds: float
     remarks: tuple[str, ...]
+    carried_files: int
+    """How many files of the program the image carries (with_files), and their bytes."""
+    carried_bytes: int
+    raw: Raw = _raw()
+
+
+@dataclass(frozen=True)
+class CarriedFiles:
+    """The files that an image would carry, and why it would leave others out."""
+
+    files: tuple[str, ...]
+    bytes: int
+    left_out: Mapping[str, str]
     raw: Raw = _raw()
 
 
@@ -95,6 +109,8 @@ class CheckReport:
     reasons: tuple[str, ...]
     remarks: tuple[str, ...]
     needs: Raw
+    carried: Optional[CarriedFiles]
+    """With with_files."""
     raw: Raw = _raw()
 
 
@@ -147,12 +163,29 @@ def run(
     return subprocess.Popen([*words, "--", *(os.fspath(w) for w in command)], **popen)
 
 
-def check(pid: int) -> CheckReport:
-    """Looks whether the program of a process could be dumped now, and changes nothing."""
-    r = call_tool("ckpt-dump", "--check", "--json", str(pid), also_fine=(1,))
+def _carried(r: Optional[Raw]) -> Optional[CarriedFiles]:
+    if r is None:
+        return None
+    return CarriedFiles(tuple(r["files"]), r["bytes"], {f["path"]: f["why"] for f in r["left_out"]}, r)
+
+
+def check(pid: int, *, with_files: bool = False) -> CheckReport:
+    """Looks whether the program of a process could be dumped now, and changes nothing. ``with_files``: also which files
+    the image would carry."""
+    words = ["--check", "--json", *["--with-files"] * with_files, str(pid)]
+    r = call_tool("ckpt-dump", *words, also_fine=(1,))
     if "possible" not in r:
         raise error_of_tool("ckpt-dump", 1, r, "")
-    return CheckReport(r["pid"], r["program"], r["possible"], tuple(r["reasons"]), tuple(r["remarks"]), r["needs"], r)
+    return CheckReport(
+        r["pid"],
+        r["program"],
+        r["possible"],
+        tuple(r["reasons"]),
+        tuple(r["remarks"]),
+        r["needs"],
+        _carried(r.get("carried")),
+        r,
+    )
 
 
 def dump(
@@ -162,10 +195,12 @@ def dump(
     leave_running: bool = False,
     overwrite: bool = False,
     parent: Optional[PathLike] = None,
+    with_files: bool = False,
     options: Sequence[str] = (),
 ) -> DumpReport:
-    """Writes an image of the program of a process, and stops it unless ``leave_running``."""
-    words = ["--json", *options]
+    """Writes an image of the program of a process, and stops it unless ``leave_running``. ``with_files``: it carries the
+    libraries and other files that the program only reads."""
+    words = ["--json", *["--with-files"] * with_files, *options]
     words += ["--leave-running"] * leave_running + ["--overwrite"] * overwrite
     words += [] if image is None else ["--output", os.fspath(image)]
     words += [] if parent is None else ["--parent", os.fspath(parent)]
@@ -179,6 +214,8 @@ def dump(
         r["pause_seconds"],
         r["seconds"],
         tuple(r["remarks"]),
+        r["carried_files"],
+        r["carried_bytes"],
         r,
     )
 

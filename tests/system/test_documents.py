@@ -93,6 +93,14 @@ def test_the_image_format_has_the_version_that_is_written():
 
 
 @pytest.mark.no_criu
+def test_releasing_has_the_versions_of_the_sources():
+    rows = re.findall(r"^\| .* \| `(?:\w+::)?(k\w+)` in `([^`]+)` \| (\d+) \|$", (ROOT / "RELEASING.md").read_text(), flags=re.M)
+    assert len(rows) >= 7
+    for name, source, number in rows:
+        assert re.search(rf"\b{name} = {number};", (ROOT / source).read_text()), (name, source, number)
+
+
+@pytest.mark.no_criu
 def test_links_between_documents_lead_somewhere():
     for path in [*documents.TEXTS, *ROOT.glob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text()):

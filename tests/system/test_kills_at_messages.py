@@ -38,6 +38,7 @@ OF_OLDER_VERSIONS = {"ProxyFor"}
 # The same step as another one, for which there is a row, seen from its other side.
 CHECKED_ELSEWHERE = {
     "CheckpointFailed": "test_library.py: a checkpoint that the program itself has requested",
+    "CheckpointFlagsWanted": "test_carried_files.py: a keeper that hangs up; the image is asked for by the next message",
     "Adopt": "ProxyAgain, by which the keeper is asked for it",
     "ProxyDrop": "test_kills.py: the last step of a move away from a proxy",
     "ParentChunks": "test_cuda_survey.py: only for a program with CUDA whose image has a parent",

@@ -524,17 +524,36 @@ def refused(m, job, *arguments, said):
     assert len(m.steps()) > steps and not m.records("here")
 
 
-def test_a_file_that_is_missing_there(machines):
-    m = machines
-    (m.folder / "empty").mkdir()
-    (m.folder / "data").mkdir()
+def with_input(m):
+    """A program with a file that only this machine has. At its end it writes to `seen` what it reads there."""
+    for name in ("empty", "data"):
+        (m.folder / name).mkdir()
     (m.folder / "data" / "input").write_text("input\n")
-    script = "import sys\nf = open('data/input')\n" + COUNTER
+    script = f"f = open('data/input')\n{COUNTER}\nopen('seen', 'w').write(f.read())\n"
     job = m.ckpt.start("ckpt-run", ["--", sys.executable, "-c", script])
     wait_for(lambda: len(m.steps()) > 3, "steps")
     subprocess.run(["nsenter", f"--target={m.init}", "--mount", "mount", "--bind", m.folder / "empty", m.folder / "data"], check=True)
+    return job
+
+
+def test_a_file_that_is_missing_there(machines):
+    m = machines
+    job = with_input(m)
     refused(m, job, said="data/input")
     ends(m, job)
+
+
+def test_a_file_that_is_missing_there_goes_with_the_program(machines):
+    m = machines
+    job = with_input(m)
+    r = m.migrate(job.pid, "there", "--with-files")
+    assert r.returncode == 0, r.stderr
+    assert job.wait() == 87
+    runs_there(m)
+    m.ckpt.finish()
+    wait_for(lambda: not m.left_there(), "the end of the program there")
+    in_order(m.steps())
+    assert (m.folder / "seen").read_text() == "input\n"
 
 
 def test_another_version_there(machines):

@@ -218,6 +218,19 @@ def test_a_callback_may_remove_itself(ckpt, script):
     assert job.wait() == 0, job.error_text
 
 
+def test_an_image_that_the_program_writes_can_carry_its_files(ckpt, script):
+    (ckpt.folder / "table").write_text("as it was")
+    job = script("""
+        table = open("table")
+        r = ckpt.checkpoint("self", stop=True, with_files=True)
+        say(r.outcome.name, table.read())
+    """)
+    assert job.wait() == 85, job.error_text
+    (ckpt.folder / "table").unlink()
+    copy = ckpt.restore("self")
+    assert copy.wait() == 0 and copy.lines == ["RESTORED as it was"], copy.text + copy.error_text
+
+
 def test_the_interpreter_ends_while_a_callback_runs(ckpt, script):
     """The agent's thread must not meet an interpreter that has ended."""
     job = script("""
@@ -573,10 +586,12 @@ def test_the_tools_as_functions(ckpt, script):
         while not (found := [p for p in tools.ps() if p.keeper == job.pid and p.state == "running"]):
             time.sleep(0.05)
         program = found[0]
-        report = tools.check(program.pid)
-        say(report.possible, report.reasons)
-        d = tools.dump(job.pid, "one", leave_running=True)
+        report = tools.check(program.pid, with_files=True)
+        say(report.possible, report.reasons, tools.check(program.pid).carried)
+        d = tools.dump(job.pid, "one", leave_running=True, with_files=True)
         say(os.path.basename(d.image), d.processes, d.bytes > d.stored_bytes > 0)
+        would = report.carried
+        say(d.carried_files == len(would.files) > 5, d.carried_bytes == would.bytes > 1 << 20, dict(would.left_out))
         try:
             tools.dump(job.pid, "one")
         except tools.ToolError as error:
@@ -602,9 +617,9 @@ def test_the_tools_as_functions(ckpt, script):
     r = subprocess.run([PYTHON, "-c", START + driver], env=ckpt.env, cwd=ckpt.folder, capture_output=True, text=True, timeout=200)
     said = r.stdout.splitlines()
     assert r.returncode == 0, r.stdout + r.stderr
-    assert said[:2] == ["True ()", "one 1 True"] and re.match(r"1 \w+ .*exists already", said[2]), said
-    assert said[3:5] == ["85", "[('one', 'complete', None)]"] and re.match(r"1 \w+ .*nothing.img", said[5]), said
-    assert said[6:] == ["True True", "1 True", "5"]
+    assert said[:3] == ["True () None", "one 1 True", "True True {}"] and re.match(r"1 \w+ .*exists already", said[3]), said
+    assert said[4:6] == ["85", "[('one', 'complete', None)]"] and re.match(r"1 \w+ .*nothing.img", said[6]), said
+    assert said[7:] == ["True True", "1 True", "5"]
 
 
 def test_the_module_runs_a_script_under_ckpt_run(ckpt, script):

@@ -119,6 +119,7 @@ Result<DryRun> Dump::look() {
            .reasons = {},
            .remarks = {},
            .needs = json::object(),
+           .carried = {},
            .manifest = json::object()};
   check_main_threads(target_, r.reasons);
   if (!r.reasons.empty()) return r;
@@ -134,6 +135,12 @@ Result<DryRun> Dump::look() {
   remark_unread_datagrams(target_, read_descriptors(target_), report_.remarks);
   std::ranges::move(report_.remarks, std::back_inserter(r.remarks));
   manifest::Manifest running = describe_running();
+  CKPT_TRY(CarriedList carried, CarriedList::of(carried_choice(), read_descriptors(target_),
+                                                options_.for_another_machine));
+  running.carried_files = std::move(carried.files);
+  leave_out_undescribed(running);
+  carried.files = running.carried_files;
+  if (options_.with_files) r.carried = std::move(carried);
   r.needs = needs_of(target_, running, agents_.devices());
   allow_changes(running);
   r.manifest = api::json_of(running);
@@ -155,13 +162,15 @@ Result<DryRun> Dump::dry_run() {
 }
 
 json as_json(const DryRun &r) {
-  return {{"pid", r.pid},
-          {"program", r.program},
-          {"processes", r.processes},
-          {"possible", r.reasons.empty()},
-          {"reasons", r.reasons},
-          {"remarks", r.remarks},
-          {"needs", r.needs}};
+  json report{{"pid", r.pid},
+              {"program", r.program},
+              {"processes", r.processes},
+              {"possible", r.reasons.empty()},
+              {"reasons", r.reasons},
+              {"remarks", r.remarks},
+              {"needs", r.needs}};
+  if (r.carried) report["carried"] = as_json(*r.carried);
+  return report;
 }
 
 void print_dry_run(const DryRun &r) {
@@ -170,6 +179,7 @@ void print_dry_run(const DryRun &r) {
   print("dump     {}\n", r.reasons.empty() ? "possible now" : "would be refused");
   if (!r.needs.empty())
     print("restore  needs {}\n", printable(text_of_needs(r.needs), kMaxLineBytes));
+  if (r.carried) print_carried(*r.carried);
   for (const std::string &remark : r.remarks)
     print("remark   {}\n", printable(remark, kMaxLineBytes));
 }

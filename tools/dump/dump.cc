@@ -76,6 +76,8 @@ Result<DumpReport> Dump::run() {
   CKPT_CHECK(finish());
   report_.stats = image_->stats();
   report_.program = manifest_.program;
+  report_.carried_files = manifest_.carried_files.size();
+  for (const manifest::CarriedFile &f : manifest_.carried_files) report_.carried_bytes += f.size;
   for (const manifest::Requirement &p : manifest_.requirements) report_.apis.push_back(p.api);
   report_.device_bytes = agents_.device_bytes();
   report_.unchanged_bytes = agents_.unchanged_bytes();
@@ -222,9 +224,12 @@ Result<> Dump::open_image() {
                         storage::uuid_text(parent->index().uuid)};
   live_image_ = image_.get();
   // Now, so that they need not be read while the program is stopped.
-  carried_.emplace(target_, rights_.for_files(),
-                   CarriedFiles::Choice{options_.with_files, options_.carried_mib << 20}, *image_);
+  carried_.emplace(carried_choice(), *image_);
   return carried_->save(read_descriptors(target_));
+}
+
+CarriedChoice Dump::carried_choice() const {
+  return {target_, rights_.for_files(), {options_.with_files, options_.carried_mib << 20}};
 }
 
 // Done now, so that it need not be done while the program is stopped.

@@ -23,6 +23,7 @@
 #include "tools/dump/barriers.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/carried_files.h"
+#include "tools/dump/carried_list.h"
 #include "tools/dump/connections.h"
 #include "tools/dump/dump_marker.h"
 #include "tools/dump/file_hashes.h"
@@ -61,6 +62,7 @@ struct DumpOptions {
   bool as_template = false;           // copies of it can run at the same time (ckpt-start)
   bool with_files = false;            // carries the program's files in the image
   u64 carried_mib = kCarriedDataMiB;  // the largest one without code, in MiB
+  bool for_another_machine = false;   // with dry_run(): its manifest is checked there
   bool tcp_close = false;             // a template's copies find TCP connections closed
 };
 
@@ -71,7 +73,8 @@ struct DryRun {
   std::string program;
   Reasons reasons;  // why a dump would be refused; empty: it would begin
   std::vector<std::string> remarks;
-  nlohmann::json needs;     // what a restore needs of the machine
+  nlohmann::json needs;                // what a restore needs of the machine
+  std::optional<CarriedList> carried;  // with_files: what the image would carry
   nlohmann::json manifest;  // of the program as it is now, for the checks of another machine
 };
 
@@ -80,6 +83,8 @@ struct DumpReport {
   pid_t pid = 0;
   size_t processes = 0;
   storage::ImageStats stats;
+  size_t carried_files = 0;  // of with_files
+  u64 carried_bytes = 0;
   u64 device_bytes = 0;            // the contents of device memory
   u64 unchanged_bytes = 0;         // of device memory, not read because it equals the parent's
   u64 zero_bytes = 0;              // of device memory, not read because the device saw zeros
@@ -132,6 +137,7 @@ class Dump {
   manifest::Manifest describe_running();
   Result<> check_closed() const;
   Result<> open_image();
+  CarriedChoice carried_choice() const;
   void read_ahead();
   bool in_pipe() const { return options_.image == storage::kPipeImage; }
   Result<> announce();

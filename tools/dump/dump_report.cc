@@ -3,6 +3,7 @@
 
 #include "common/base/print.h"
 #include "common/base/printable.h"
+#include "common/base/units.h"
 
 namespace ckpt::tools {
 namespace {
@@ -38,6 +39,8 @@ nlohmann::json as_json(const DumpReport &r) {
           {"parent_bytes", r.stats.parent_bytes},
           {"unchanged_bytes", r.unchanged_bytes},
           {"device_zero_bytes", r.zero_bytes},
+          {"carried_files", r.carried_files},
+          {"carried_bytes", r.carried_bytes},
           {"device_read_bytes", r.device_bytes - r.unchanged_bytes - r.zero_bytes},
           {"not_looked_at", r.blind},
           {"pause_seconds", r.pause_seconds},
@@ -66,6 +69,9 @@ void print_report(const DumpReport &r, bool left_running) {
   if (r.stats.parent_chunks)
     print_to(out, "parents  {:.1f} MiB that they store are used again\n",
              static_cast<double>(r.stats.parent_bytes) / kMiB);
+  if (r.carried_files)
+    print_to(out, "carried  {} file{} of the program, {}\n", r.carried_files,
+             r.carried_files == 1 ? "" : "s", human_bytes(r.carried_bytes));
   if (r.unchanged_bytes)
     print_to(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
              static_cast<double>(r.unchanged_bytes) / kMiB);

@@ -107,8 +107,9 @@ int run_dump(Options &o) {
   return 0;
 }
 
-int run_check(const Options &o) {
+int run_check(Options &o) {
   Cancel cancel;
+  o.dump.for_another_machine = o.with_manifest;
   Dump dump(o.dump, cancel);
   Result<DryRun> r = dump.dry_run();
   if (!r) return fail_run(r.error(), cancel, o);
@@ -220,11 +221,12 @@ Result<> check_job(const Options &o) {
   const DumpOptions &d = o.dump;
   if (o.job.connection) return {};  // by a keeper
   if (o.pid || o.all || o.check || o.suspends() || !d.image.empty() || !d.parent.empty() ||
-      d.overwrite || !o.key_file.empty())
+      d.overwrite || d.with_files || !o.key_file.empty())
     return fail_with_hint(
         "--job cannot be combined with a PID, --all, --check, --suspend, --output, --parent, "
-        "--overwrite or --key-file",
-        "leave these out: the job's folder names the programs and receives their images");
+        "--overwrite, --with-files or --key-file",
+        "leave these out: the job's folder names the programs and receives their images. Images of "
+        "ckpt-run --job --with-files carry files");
   return {};
 }
 
@@ -241,9 +243,8 @@ Result<> check(Options &o) {
       (!d.image.empty() || d.leave_running || !d.parent.empty() || !o.key_file.empty()))
     return fail_with_hint("--suspend writes no image",
                           "leave out --output, --leave-running, --parent and --key-file");
-  if (d.with_files && (o.suspends() || o.check))
-    return fail_with_hint("--with-files is for images, and --suspend and --check write none",
-                          "leave it out");
+  if (d.with_files && o.suspends())
+    return fail_with_hint("--with-files is for images, and --suspend writes none", "leave it out");
   if (o.check && o.suspends())
     return fail_with_hint("--check cannot be combined with --suspend",
                           "leave out --suspend: --check says whether a dump is possible");

@@ -120,7 +120,7 @@ Result<int> run_take_back(const Options &o) {
 // What makes no sense with devices of this machine.
 bool names_another_machine(const MoveOptions &m) {
   return !m.host.empty() || !m.device.empty() || !m.output.empty() || !m.key_file.empty() ||
-         !m.svg.empty() || m.max_downtime || m.keep || m.json || m.ignore_processor;
+         !m.svg.empty() || m.max_downtime || m.keep || m.json || m.ignore_processor || m.with_files;
 }
 
 Result<> check(const Options &o) {
@@ -194,6 +194,9 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--shared-key", m.shared_key, "accept a key file that other users can read");
   line.flag("--ignore-processor", m.ignore_processor,
             "move it to a processor that lacks instructions which the program may use");
+  line.flag("--with-files", m.with_files,
+            "move the libraries and other files that the program only reads with it, for a machine "
+            "where they are missing or differ");
   line.flag("--keep", m.keep, "keep the images on both machines");
   line.option("--finish=MIGRATION", o.finish,
               "the program was given away and runs there: remove its images here");

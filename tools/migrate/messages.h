@@ -33,7 +33,7 @@ struct Welcome {
 };
 struct Prepare {
   std::string needs;  // JSON: ckpt-dump --check --manifest
-  u64 bytes = 0;      // of memory that the program has now
+  u64 bytes = 0;      // of its images, at most
   std::string device, key_file, output;
   bool shared_key = false, keep = false, ignore_processor = false;
 };

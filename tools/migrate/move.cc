@@ -27,8 +27,9 @@ namespace {
 
 using nlohmann::json;
 
-u64 memory_of(const json &facts) {
-  return json_value(json_object(facts, "needs"), "memory_bytes", u64{0});
+u64 bytes_of(const json &facts) {
+  return json_value(json_object(facts, "needs"), "memory_bytes", u64{0}) +
+         json_value(json_object(facts, "carried"), "bytes", u64{0});
 }
 
 }  // namespace
@@ -117,7 +118,7 @@ Result<> Move::check_room() {
   struct statvfs fs {};
   if (::statvfs(record_->folder().c_str(), &fs) != 0)
     return fail_errno("cannot look at {}", record_->folder());
-  u64 room = u64{fs.f_bavail} * fs.f_frsize, needed = memory_of(facts_);
+  u64 room = u64{fs.f_bavail} * fs.f_frsize, needed = bytes_of(facts_);
   if (needed <= room) return {};
   return fail_with_hint(fmt::format("the images need up to {} in {}, where {} are free",
                                     human_bytes(needed), migrations_folder(), human_bytes(room)),
@@ -129,7 +130,7 @@ Result<> Move::ask_there() {
   CKPT_TRY(peer_, Peer::connect(options_, report_.number, [this] { return may_go_on(); }));
   bool own_key = options_.key_file_there.empty();
   Prepare m{.needs = json_text(facts_["manifest"]),
-            .bytes = memory_of(facts_),
+            .bytes = bytes_of(facts_),
             .device = options_.device,
             .key_file = own_key ? options_.key_file : options_.key_file_there,
             .output = options_.output,

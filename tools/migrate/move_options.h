@@ -16,6 +16,7 @@ struct MoveOptions {
   std::string device, output, key_file, key_file_there;
   bool shared_key = false;
   bool ignore_processor = false;
+  bool with_files = false;  // the images carry the program's files
   unsigned most_rounds = 8;
   std::optional<double> max_downtime;  // seconds
   int timeout_seconds = 60;            // for running kernels

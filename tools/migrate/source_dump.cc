@@ -19,6 +19,7 @@ std::vector<std::string> SourceDumps::arguments(const std::string &image,
   if (!parent.empty()) all.insert(all.end(), {"--parent", parent});
   if (!options_.key_file.empty()) all.insert(all.end(), {"--key-file", options_.key_file});
   if (options_.shared_key) all.emplace_back("--shared-key");
+  if (options_.with_files) all.emplace_back("--with-files");
   return all;
 }
 
@@ -46,8 +47,9 @@ Result<std::optional<char>> SourceDumps::follow(ToolRun &run) {
 
 // It reports what it found even if that forbids a dump.
 Result<json> SourceDumps::check() {
-  CKPT_TRY(ToolRun run,
-           ToolRun::start(kDumpTool, {std::to_string(pid_), "--check", "--json", "--manifest"}));
+  std::vector<std::string> all{std::to_string(pid_), "--check", "--json", "--manifest"};
+  if (options_.with_files) all.emplace_back("--with-files");
+  CKPT_TRY(ToolRun run, ToolRun::start(kDumpTool, std::move(all)));
   CKPT_CHECK(run.wait(meanwhile_));
   json report = run.report();
   if (run.succeeded() && report.contains("manifest")) return report;

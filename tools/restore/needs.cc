@@ -8,6 +8,7 @@
 #include "storage/format/format.h"
 #include "tools/manifest/restorable.h"
 #include "tools/restore/recorded_sockets.h"
+#include "tools/restore/supplied_files.h"
 
 namespace ckpt::tools {
 namespace {
@@ -31,6 +32,7 @@ Result<> check_needs(const RestoreOptions &o, const std::string &file) {
   if (Result<Criu> criu = find_criu(); !criu) reasons.push_back(criu.error().text());
   if (Result<DeviceChoice> devices = choose_devices(o.device); !devices)
     reasons.push_back(devices.error().text());
+  supply_carried_files(m, 1, reasons);
   CriuFiles none;
   check_running_program({.manifest = m,
                          .criu = none,

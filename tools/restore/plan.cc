@@ -68,11 +68,11 @@ void check_program_files(const RestorePlan &plan, const RestoreOptions &o, Reaso
 }
 
 // What the image has of them is no reason against the restore.
-void supply_files(RestorePlan &plan, Reasons &reasons) {
+void supply_files(RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
   if (plan.manifest.carried_files.empty()) return;
   AsUser as(plan.rights.for_files());
-  plan.manifest.supplied = files_to_supply(plan.manifest);
-  check_supplied_files(plan.manifest, *plan.image, reasons);
+  supply_carried_files(plan.manifest, o.copies, reasons);
+  if (!plan.manifest.supplied.empty()) check_carried_contents(plan.manifest, *plan.image, reasons);
 }
 
 bool has_same_needs(const ImageManifest &a, const ImageManifest &b) {
@@ -195,7 +195,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o, const RestorePlan *before
     reasons.push_back(sound.error().text());
   else
     std::ranges::move(of_rights, std::back_inserter(reasons));
-  supply_files(plan, reasons);
+  supply_files(plan, o, reasons);
   check_program_files(plan, o, reasons);
   check_memory_files(o.for_copies ? shared_memory_files(plan.manifest) : plan.manifest.memory_files,
                      reasons);

@@ -48,6 +48,7 @@ struct RestoreOptions {
   LazyRestore *served = nullptr;  // with lazy, if memory is owed
   bool check_only = false;        // nothing will be started
   bool for_copies = false;        // the image is a template, from which copies are started
+  unsigned copies = 1;            // how many
   const Copy *copy = nullptr;     // which of these this is
 };
 

@@ -68,10 +68,9 @@ u64 supplied_bytes(const ImageManifest &m) {
 
 }  // namespace
 
-void check_supplied_files(const ImageManifest &m, const storage::ImageReader &image,
-                          Reasons &reasons) {
+void supply_carried_files(ImageManifest &m, unsigned copies, Reasons &reasons) {
+  m.supplied = files_to_supply(m);
   if (m.supplied.empty()) return;
-  check_carried_contents(m, image, reasons);
   struct statvfs fs {};
   std::string folder = runtime_folder();
   if (::statvfs(folder.c_str(), &fs) != 0) return;
@@ -80,11 +79,12 @@ void check_supplied_files(const ImageManifest &m, const storage::ImageReader &im
         "the program's files that are missing or differ here would be in {}, from which nothing "
         "may be executed (noexec): {}",
         folder, kOtherFolder));
-  if (u64 bytes = supplied_bytes(m), free = fs.f_bavail * fs.f_frsize; bytes > free)
+  if (u64 each = supplied_bytes(m), free = fs.f_bavail * fs.f_frsize; each > free / copies)
     reasons.push_back(fmt::format(
-        "the program's files that are missing or differ here need {} in {}, where {} are free: "
+        "the program's files that are missing or differ here need {}{} in {}, where {} are free: "
         "make room there, or {}",
-        mebibytes_needed(bytes), folder, mebibytes(free), kOtherFolder));
+        mebibytes_needed(each), copies > 1 ? " for each copy" : "", folder, mebibytes(free),
+        kOtherFolder));
 }
 
 void warn_of_supplied_files(const ImageManifest &m) {

@@ -14,10 +14,10 @@
 
 namespace ckpt::tools {
 
-// The reasons against it: contents that the image lacks, a folder without room for them, or one
-// from which no program may be executed.
-void check_supplied_files(const ImageManifest &m, const storage::ImageReader &image,
-                          Reasons &reasons);
+// Finds out which they are (m.supplied). The reasons against it: a folder without room for those of
+// all copies, or one from which no program may be executed. The calling thread opens files with the
+// rights of the program's user (AsUser).
+void supply_carried_files(ImageManifest &m, unsigned copies, Reasons &reasons);
 // Says which files differ: what the program opens anew under their names is what is there now.
 void warn_of_supplied_files(const ImageManifest &m);
 

@@ -149,6 +149,7 @@ Result<KeeperRequests::Answer> KeeperRequests::handle(Client &client, Message &m
     case Type::DevicesChosen: return choose_devices(message);
     case Type::ChosenWanted: return tell_devices(client, message);
     case Type::CheckpointWanted: return start_checkpoint(client, message);
+    case Type::CheckpointFlagsWanted: return tell_checkpoint_flags(client);
     case Type::Restored: return accept_restored(client, message);
     case Type::ShareOffered:
     case Type::ShareWanted:
@@ -284,12 +285,21 @@ Result<KeeperRequests::Answer> KeeperRequests::tell_devices(Client &client, Mess
   return Answer::Sent;
 }
 
+Result<KeeperRequests::Answer> KeeperRequests::tell_checkpoint_flags(Client &client) {
+  CKPT_CHECK(send_message_at_once(client.fd.get(), static_cast<u16>(Type::Ok),
+                                  Writer().put(protocol::kCheckpointFlags).bytes()));
+  return Answer::Sent;
+}
+
 Result<KeeperRequests::Answer> KeeperRequests::start_checkpoint(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   std::string image(in.str());
   u32 flags = in.get<u32>();
   if (!in.ok()) return fail("malformed request for a checkpoint");
+  if (flags & ~protocol::kCheckpointFlags)
+    return fail("this version of ckpt does not know the flags {:#x} of a checkpoint",
+                flags & ~protocol::kCheckpointFlags);
   if (keeper_.program() == 0) return fail("the program is still being restored");
   std::vector<std::string> arguments{"--outcome-when-durable"};
   if (!image.empty()) arguments.insert(arguments.end(), {"-o", image});

@@ -64,6 +64,7 @@ class KeeperRequests {
   Result<Answer> return_contents(Client &client, Message &message);
   Result<Answer> choose_devices(Message &message);
   Result<Answer> tell_devices(Client &client, Message &message);
+  Result<Answer> tell_checkpoint_flags(Client &client);
   Result<Answer> start_checkpoint(Client &client, Message &message);
   Result<Answer> accept_restored(Client &client, Message &message);
   Result<Answer> share_memory(Client &client, Message &message);

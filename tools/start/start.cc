@@ -11,6 +11,7 @@
 #include "tools/json_text.h"
 #include "tools/phases.h"
 #include "tools/restore/memory_files.h"
+#include "tools/restore/supplied_files.h"
 #include "tools/start/copies.h"
 #include "tools/start/copy_process.h"
 #include "tools/start/shared.h"
@@ -122,6 +123,7 @@ Result<int> start(StartOptions o) {
   Phases phases;
   phases.begin("check");
   o.restore.for_copies = true;
+  o.restore.copies = o.copies;
   CKPT_TRY(RestorePlan plan, make_plan(o.restore));
   CKPT_CHECK(check_plan(plan, o));
   CriuFiles criu = CriuFiles::of(*plan.image);
@@ -130,6 +132,7 @@ Result<int> start(StartOptions o) {
   if (!reasons.empty())
     return fail_with_hint(fmt::format("the copies cannot be started:{}", as_list(reasons)),
                           "nothing was started");
+  warn_of_supplied_files(plan.manifest);
   CKPT_CHECK(make_kept_files(plan));
   // Each copy's keeper is a child of this process.
   phases.begin("start");
