@@ -16,6 +16,8 @@
 #include <thread>
 
 #include "common/base/clock.h"
+#include "common/base/test_points.h"
+#include "common/proc/file.h"
 #include "tools/proc/process.h"
 #include "tools/session/process_tree.h"
 
@@ -79,6 +81,7 @@ void LazyGuard::guard() const {
 void LazyGuard::release() {
   if (!shared_) return;
   shared_->released = true;
+  test_point("guard-released");
   if (pid_ > 0) {
     ::kill(pid_, SIGKILL);
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {

@@ -32,11 +32,16 @@ Result<> LazySpace::take_message(const uffd_msg &m, std::vector<LazySpace> &fork
       waiting_.push_back(m.arg.pagefault.address / kLazyPage * kLazyPage);
       return {};
     case UFFD_EVENT_FORK:
-      forked.emplace_back(UniqueFd(static_cast<int>(m.arg.fork.ufd)), owed_, read_);
+      forked.emplace_back(UniqueFd(static_cast<int>(m.arg.fork.ufd)), owed_, read_, *arrival_);
+      arrival_->owed += owed_.bytes();
       return {};
-    case UFFD_EVENT_REMAP: owed_.move(m.arg.remap.from, m.arg.remap.to, m.arg.remap.len); return {};
+    case UFFD_EVENT_REMAP:
+      arrival_->owed -= owed_.move(m.arg.remap.from, m.arg.remap.to, m.arg.remap.len);
+      return {};
     case UFFD_EVENT_REMOVE:
-    case UFFD_EVENT_UNMAP: owed_.drop(m.arg.remove.start, m.arg.remove.end); return {};
+    case UFFD_EVENT_UNMAP:
+      arrival_->owed -= owed_.drop(m.arg.remove.start, m.arg.remove.end);
+      return {};
     default: return fail("the kernel reports an unknown event ({}) of memory", m.event);
   }
 }
@@ -82,10 +87,11 @@ Result<> LazySpace::place(u64 begin, u64 bytes) {
     copy.len = size;
     int failed = ::ioctl(fd_.get(), UFFDIO_COPY, &copy) != 0 ? errno : 0;
     u64 placed = copy.copy > 0 ? static_cast<u64>(copy.copy) : 0;
-    if (placed) owed_.drop(begin, begin + placed);
+    if (placed) arrival_->arrived += owed_.drop(begin, begin + placed);
     if (placed || failed == EAGAIN) return {};
     if (failed == ESRCH) {
       gone_ = true;
+      arrival_->owed -= owed_.bytes();
       return {};
     }
     // The kernel places pages into one mapping at a time, and this one was divided (mprotect(2)).

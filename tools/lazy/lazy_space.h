@@ -15,6 +15,7 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "tools/lazy/arrival.h"
 #include "tools/lazy/owed_map.h"
 
 namespace ckpt::tools {
@@ -23,8 +24,9 @@ class LazySpace {
  public:
   using Read = std::function<Result<>(u64 offset, std::span<std::byte> out)>;
 
-  LazySpace(UniqueFd fd, OwedMap owed, Read read)
-      : fd_(std::move(fd)), owed_(std::move(owed)), read_(std::move(read)) {}
+  // `arrival`: what all spaces of the program together miss and have.
+  LazySpace(UniqueFd fd, OwedMap owed, Read read, Arrival &arrival)
+      : fd_(std::move(fd)), owed_(std::move(owed)), read_(std::move(read)), arrival_(&arrival) {}
 
   int fd() const { return fd_.get(); }
   // Nothing is owed any more, or the process has ended.
@@ -46,6 +48,7 @@ class LazySpace {
   UniqueFd fd_;
   OwedMap owed_;
   Read read_;
+  Arrival *arrival_;
   std::vector<u64> waiting_;  // pages of faults, while the memory changes
   bool gone_ = false;
 };

@@ -5,9 +5,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <iterator>
 
 #include "common/base/shortage.h"
+#include "common/base/test_points.h"
 #include "tools/lazy/userfaults.h"
 
 namespace ckpt::tools {
@@ -33,10 +35,16 @@ Result<> PageServer::add(pid_t pid, const OwedProcess &owed) {
   const storage::StreamEntry &stream = *image_.find(owed.stream);
   OwedMap map;
   CKPT_TRY(UniqueFd fd, take_faults(pid, image_, stream, map, owed.pieces));
-  spaces_.emplace_back(std::move(fd), std::move(map),
-                       [this, &stream](u64 offset, std::span<std::byte> out) {
-                         return image_.read(stream, offset, out);
-                       });
+  u64 all = 0;
+  for (const OwedPiece &p : owed.pieces) all += p.end - p.begin;
+  arrival_.owed += all;
+  arrival_.arrived += all - map.bytes();
+  spaces_.emplace_back(
+      std::move(fd), std::move(map),
+      [this, &stream](u64 offset, std::span<std::byte> out) {
+        return image_.read(stream, offset, out);
+      },
+      arrival_);
   return {};
 }
 
@@ -50,6 +58,9 @@ Result<> PageServer::start() {
 void PageServer::run() {
   result_ = guarded([this] { return serve(); });
   if (!result_) failed_(result_.error());
+  std::lock_guard lock(mutex_);
+  over_ = true;
+  over_changed_.notify_all();
 }
 
 Result<> PageServer::serve() {
@@ -74,13 +85,19 @@ Result<> PageServer::turn() {
   std::vector<LazySpace> forked;
   for (LazySpace &s : spaces_) CKPT_CHECK(s.serve(forked));
   std::ranges::move(forked, std::back_inserter(spaces_));
-  if (load_) return spaces_.front().place_next(kPartBytes);
+  if (!load_) return {};
+  CKPT_CHECK(spaces_.front().place_next(kPartBytes));
+  if (!std::exchange(loads_, true)) test_point("memory-arrives");
   return {};
 }
 
-Result<> PageServer::load_rest() {
+Result<> PageServer::load_rest(const std::function<void()> &waits) {
+  using namespace std::chrono_literals;
   load_ = true;
   wake();
+  std::unique_lock lock(mutex_);
+  while (!over_changed_.wait_for(lock, 100ms, [this] { return over_; })) waits();
+  lock.unlock();
   if (thread_.joinable()) thread_.join();
   return result_;
 }

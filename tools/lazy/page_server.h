@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -33,8 +34,10 @@ class PageServer {
   // For a process that is stopped, by its PID here. Before start().
   Result<> add(pid_t pid, const OwedProcess &owed);
   Result<> start();
-  // From now on the rest is loaded, too. Waits until it has arrived.
-  Result<> load_rest();
+  // From now on the rest is loaded, too. Waits until it has arrived, and calls `waits` ten times a
+  // second meanwhile.
+  Result<> load_rest(const std::function<void()> &waits);
+  const Arrival &arrival() const { return arrival_; }
 
  private:
   void run();
@@ -44,9 +47,14 @@ class PageServer {
 
   const storage::ImageReader &image_;
   std::function<void(Error)> failed_;
+  Arrival arrival_;
   std::vector<LazySpace> spaces_;
   UniqueFd wake_;
   std::atomic<bool> load_ = false, stop_ = false;
+  bool loads_ = false;  // a part of the rest was placed
+  std::mutex mutex_;
+  std::condition_variable over_changed_;
+  bool over_ = false;  // the server's thread ends
   Result<> result_;
   std::thread thread_;
 };
