@@ -106,6 +106,16 @@ def test_a_page_was_written_before_its_contents_arrived(ckpt, image, byte):
     assert "restore the image without --lazy" in copy.error_text
 
 
+def test_the_kernel_never_chooses_the_guard_for_lack_of_memory(ckpt, image):
+    touch(ckpt, "finish", "end")
+    copy = held(ckpt, "memory-owed")
+    scores = {pid: pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text().strip() for pid in [copy.pid, copy.program(), *guards(copy.pid)]}
+    own = pathlib.Path("/proc/self/oom_score_adj").read_text().strip()
+    assert list(scores.values()) == [own, own, "-1000"]
+    os.kill(copy.pid, signal.SIGCONT)
+    assert copy.wait() == 0 and copy.lines == RIGHT_LINES, copy.error_text
+
+
 @pytest.mark.parametrize("shares", [False, True])
 def test_progress_is_shown_on_a_terminal_that_the_program_does_not_use(ckpt, shares):
     """Output to a pipe goes to the terminal after the restore, output to a file does not."""
