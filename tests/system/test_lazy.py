@@ -106,12 +106,18 @@ def test_a_page_was_written_before_its_contents_arrived(ckpt, image, byte):
     assert "restore the image without --lazy" in copy.error_text
 
 
+def may_lower_scores():
+    """CAP_SYS_RESOURCE, which root lacks in some containers."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(status.partition("CapEff:")[2].split()[0], 16) >> 24 & 1
+
+
 def test_the_kernel_never_chooses_the_guard_for_lack_of_memory(ckpt, image):
     touch(ckpt, "finish", "end")
     copy = held(ckpt, "memory-owed")
     scores = {pid: pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text().strip() for pid in [copy.pid, copy.program(), *guards(copy.pid)]}
     own = pathlib.Path("/proc/self/oom_score_adj").read_text().strip()
-    assert list(scores.values()) == [own, own, "-1000"]
+    assert list(scores.values()) == [own, own, "-1000" if may_lower_scores() else own]
     os.kill(copy.pid, signal.SIGCONT)
     assert copy.wait() == 0 and copy.lines == RIGHT_LINES, copy.error_text
 
