@@ -4,80 +4,17 @@ memory cannot come."""
 import json
 import os
 import pathlib
+import pty
+import select
 import signal
 import sys
+import time
 
 import pytest
 
-from conftest import tree_of, wait_for
-
-# Fills private memory with bytes that depend on their place, and checks them in several ways when it may go on.
-HOLDS = r"""
-import ctypes, faulthandler, hashlib, mmap, os, sys, threading, time
-faulthandler.enable()  # zeros in place of the interpreter's own memory make it crash
-PAGE, PAGES = 4096, 12288
-memory = mmap.mmap(-1, PAGES * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-def expected(n):
-    return hashlib.sha256(b"%d" % n).digest() * (PAGE // 32)
-for n in range(PAGES):
-    memory[n * PAGE:(n + 1) * PAGE] = expected(n)
-def wrong(pages):
-    return sum(memory[n * PAGE:(n + 1) * PAGE] != expected(n) for n in pages)
-def child(pages):
-    pid = os.fork()
-    if pid == 0:
-        os._exit(min(wrong(pages), 99))
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-others = [threading.Thread(target=lambda: wrong(range(0, PAGES, 7)), daemon=True) for _ in range(2)]
-print("filled", flush=True)
-while not os.path.exists("finish"):
-    time.sleep(0.02)
-for t in others:
-    t.start()
-with open("written", "wb") as f:  # missing pages in a system call, from the end
-    f.write(memoryview(memory)[(PAGES - 256) * PAGE:])
-ok = open("written", "rb").read() == b"".join(expected(n) for n in range(PAGES - 256, PAGES))
-memory.madvise(mmap.MADV_DONTNEED, (PAGES - 512) * PAGE, 128 * PAGE)
-zeros = not any(memory[(PAGES - 512) * PAGE:(PAGES - 384) * PAGE])
-in_child = child(range(PAGES - 1024, PAGES - 512))
-libc = ctypes.CDLL(None, use_errno=True)
-libc.mprotect(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)) + 4096 * 3000), 4096 * 10, 7)
-print("wrong", not ok, not zeros, in_child, wrong(range(PAGES - 512)) + wrong(range(PAGES - 384, PAGES)), flush=True)
-while not os.path.exists("end"):
-    time.sleep(0.02)
-for t in others:
-    t.join()
-print("wrong at the end", wrong(range(PAGES - 512)), flush=True)
-"""
-RIGHT = "wrong False False 0 0"
-
-
-@pytest.fixture
-def image(ckpt):
-    job = ckpt.start("ckpt-run", ["--", sys.executable, "-c", HOLDS])
-    job.wait_lines(1)
-    ckpt.dump(job.pid, "one")
-    assert job.wait() == 85
-    return pathlib.Path(ckpt.folder) / "one"
-
-
-def touch(ckpt, name):
-    (pathlib.Path(ckpt.folder) / name).touch()
-
-
-def stopped(pid):
-    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
-def guards(pid):
-    return [p for p in tree_of(pid) if pathlib.Path(f"/proc/{p}/comm").read_text() == "ckpt-guard\n"]
-
-
-def owed(ckpt):
-    """A restored program that has its devices and misses its memory; its keeper is stopped."""
-    copy = ckpt.restore("one", "--lazy", env={"CKPT_TEST_HOLD_AT": "memory-owed"})
-    wait_for(lambda: stopped(copy.pid), "the keeper")
-    return copy
+from conftest import wait_for
+from lazy_program import HOLDS, PAGES, RIGHT, RIGHT_LINES, guards, held, image, start, touch  # noqa: F401
+from test_kills import state
 
 
 def test_a_program_reads_what_it_had_and_is_dumped_again(ckpt, image):
@@ -88,7 +25,9 @@ def test_a_program_reads_what_it_had_and_is_dumped_again(ckpt, image):
     report = pathlib.Path(ckpt.folder) / "report.json"
     lazy = wait_for(lambda: json.loads(report.read_text())["lazy"].get("arrived_seconds") and
                     json.loads(report.read_text())["lazy"], "the last page")
-    assert lazy["owed_bytes"] >= 12288 * 4096
+    assert lazy["owed_bytes"] >= PAGES * 4096
+    assert lazy["arrived_bytes"] >= (PAGES - 128) * 4096  # it has given back 128 pages
+    assert 0 < lazy["went_on_seconds"] < lazy["arrived_seconds"]
     wait_for(lambda: not guards(copy.pid), "the end of the guard")
     ckpt.dump(copy.pid, "two")
     assert copy.wait() == 85
@@ -100,7 +39,7 @@ def test_a_program_reads_what_it_had_and_is_dumped_again(ckpt, image):
 
 @pytest.mark.parametrize("kind", ["with a parent", "encrypted", "from a pipe"])
 def test_other_images(ckpt, kind):
-    job = ckpt.start("ckpt-run", ["--", sys.executable, "-c", HOLDS])
+    job = start(ckpt)
     job.wait_lines(1)
     options, streams = [], {}
     if kind == "with a parent":
@@ -116,48 +55,24 @@ def test_other_images(ckpt, kind):
             assert ckpt.start("ckpt-dump", [str(job.pid), "-o", "-"], stdout=f).wait() == 0
         streams = {"stdin": open(pathlib.Path(ckpt.folder) / "piped", "rb")}
     assert job.wait() == 85
-    touch(ckpt, "finish")
-    touch(ckpt, "end")
+    touch(ckpt, "finish", "end")
     copy = ckpt.restore("-" if streams else "two", "--lazy", *options, **streams)
     assert copy.wait() == 0, copy.error_text
-    assert copy.lines == [RIGHT, "wrong at the end 0"]
+    assert copy.lines == RIGHT_LINES
 
 
 def test_pages_come_when_they_are_needed(ckpt, image):
     """The rest is not even begun: the keeper's other threads stand still only until it is continued."""
-    touch(ckpt, "finish")
-    touch(ckpt, "end")
-    copy = owed(ckpt)
+    touch(ckpt, "finish", "end")
+    copy = held(ckpt, "memory-owed")
     assert copy.text == ""
     os.kill(copy.pid, signal.SIGCONT)
     assert copy.wait() == 0, copy.error_text
-    assert copy.lines == [RIGHT, "wrong at the end 0"]
-
-
-@pytest.mark.parametrize("victim", ["keeper", "guard", "stem"])
-def test_after_a_kill_of_its_keepers_the_program_reads_no_zeros(ckpt, image, victim):
-    copy = owed(ckpt)
-    program, [guard] = copy.program(), guards(copy.pid)
-    stem = int(pathlib.Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[1])
-    touch(ckpt, "finish")
-    touch(ckpt, "end")
-    os.kill({"keeper": copy.pid, "guard": guard, "stem": stem}[victim], signal.SIGKILL)
-    if victim != "keeper":
-        os.kill(copy.pid, signal.SIGCONT)
-    code = copy.wait()
-    wait_for(lambda: not pathlib.Path(f"/proc/{guard}").exists() or
-             pathlib.Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[0] == "Z", "the guard")
-    if victim == "stem":
-        assert copy.lines == [RIGHT, "wrong at the end 0"] or copy.text == ""
-        return
-    wait_for(lambda: not pathlib.Path(f"/proc/{program}").exists(), "the end of the program")
-    assert copy.text == "" and "the program was ended" in copy.error_text
-    assert "Fatal Python error" not in copy.error_text
-    assert code == (1 if victim == "guard" else -signal.SIGKILL)
+    assert copy.lines == RIGHT_LINES
 
 
 def test_a_damaged_image_ends_the_program(ckpt, image):
-    chunks = image / "chunks.ckpt"
+    chunks = image.folder / "chunks.ckpt"
     data = bytearray(chunks.read_bytes())
     for at in range(len(data) // 2, len(data), 1 << 20):
         data[at] ^= 1
@@ -171,6 +86,62 @@ def test_a_damaged_image_ends_the_program(ckpt, image):
     assert copy.text == ""
     assert "damaged" in copy.error_text or "checksum" in copy.error_text
     assert not guards(copy.pid)
+
+
+@pytest.mark.parametrize("byte", [0, 1])
+def test_a_page_was_written_before_its_contents_arrived(ckpt, image, byte):
+    """A page that exists already gets its contents at once, but what stands in it may not be lost."""
+    touch(ckpt, "finish", "end")
+    copy = held(ckpt, "lazy-restored")
+    with open(f"/proc/{copy.program()}/mem", "r+b", buffering=0) as memory:
+        memory.seek(image.address + 5000 * 4096)
+        assert memory.write(bytes([byte])) == 1
+    os.kill(copy.pid, signal.SIGCONT)
+    code = copy.wait()
+    if byte == 0:
+        assert code == 0 and copy.lines == RIGHT_LINES, copy.error_text
+        return
+    assert code == 1 and copy.text == ""
+    assert f"the page at {image.address + 5000 * 4096:#x} was written before its contents arrived" in copy.error_text
+    assert "restore the image without --lazy" in copy.error_text
+
+
+def may_lower_scores():
+    """CAP_SYS_RESOURCE, which root lacks in some containers."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(status.partition("CapEff:")[2].split()[0], 16) >> 24 & 1
+
+
+def test_the_kernel_never_chooses_the_guard_for_lack_of_memory(ckpt, image):
+    touch(ckpt, "finish", "end")
+    copy = held(ckpt, "memory-owed")
+    scores = {pid: pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text().strip() for pid in [copy.pid, copy.program(), *guards(copy.pid)]}
+    own = pathlib.Path("/proc/self/oom_score_adj").read_text().strip()
+    assert list(scores.values()) == [own, own, "-1000" if may_lower_scores() else own]
+    os.kill(copy.pid, signal.SIGCONT)
+    assert copy.wait() == 0 and copy.lines == RIGHT_LINES, copy.error_text
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_progress_is_shown_on_a_terminal_that_the_program_does_not_use(ckpt, shares):
+    """Output to a pipe goes to the terminal after the restore, output to a file does not."""
+    out = pathlib.Path(ckpt.folder) / "out"
+    job = start(ckpt, **({} if shares else {"stdout": out.open("w")}))
+    wait_for(lambda: job.text or out.exists() and out.read_text(), "the program")
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    touch(ckpt, "finish", "end")
+    master, slave = pty.openpty()
+    restore = f"CKPT_TEST_HOLD_AT=memory-arrives exec {ckpt.tool('ckpt-restore')} --lazy one"
+    copy = ckpt.start_shell(f"{restore} >{os.ttyname(slave)} 2>&1")
+    wait_for(lambda: state(copy.pid) == "T", "the first pages")
+    time.sleep(0.3)  # the bar is drawn ten times a second
+    os.kill(copy.pid, signal.SIGCONT)
+    assert copy.wait() == 0
+    os.set_blocking(master, False)
+    shown = os.read(master, 65536).decode() if select.select([master], [], [], 0)[0] else ""
+    assert RIGHT in (shown if shares else out.read_text())
+    assert ("memory: " in shown and shown.endswith("\r\x1b[K")) is not shares, shown
 
 
 def test_what_cannot_be_lazy_is_refused(ckpt):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/lazy/lazy_guard.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,6 +17,8 @@
 #include <thread>
 
 #include "common/base/clock.h"
+#include "common/base/test_points.h"
+#include "common/proc/file.h"
 #include "tools/proc/process.h"
 #include "tools/session/process_tree.h"
 
@@ -23,6 +26,14 @@ namespace ckpt::tools {
 namespace {
 
 bool lives(const Process &p) { return p.state != 'Z' && p.state != 'X'; }
+
+// A keeper that the kernel has killed for lack of memory may be followed by its guard, before this
+// one has ended the program. Then zeros would be read. The guard's few pages would not help anyway.
+void never_choose_for_lack_of_memory() {
+  constexpr std::string_view kNever = "-1000";  // proc_pid_oom_score_adj(5)
+  Result<UniqueFd> file = proc::open(proc::kSelf, "oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file) (void)!::write(file->get(), kNever.data(), kNever.size());
+}
 
 // The stem last: orphans of the program become its children, and would be lost with it.
 void end_tree(pid_t stem) {
@@ -60,6 +71,7 @@ Result<> LazyGuard::start() {
 
 void LazyGuard::guard() const {
   ::prctl(PR_SET_NAME, "ckpt-guard");
+  never_choose_for_lack_of_memory();
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_BLOCK, &all, nullptr);
@@ -79,6 +91,7 @@ void LazyGuard::guard() const {
 void LazyGuard::release() {
   if (!shared_) return;
   shared_->released = true;
+  test_point("guard-released");
   if (pid_ > 0) {
     ::kill(pid_, SIGKILL);
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {

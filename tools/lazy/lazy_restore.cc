@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/lazy/lazy_restore.h"
 
+#include "common/base/test_points.h"
 #include "tools/proc/process.h"
+#include "tools/progress_bar.h"
 
 namespace ckpt::tools {
 
@@ -32,7 +34,7 @@ void LazyRestore::fail_program(Keeper &keeper, Error why) {
 }
 
 Result<> LazyRestore::serve(Keeper &keeper, const storage::ImageReader &image, pid_t root) {
-  start_ = Clock::now();
+  test_point("lazy-restored");
   server_ = std::make_unique<PageServer>(image, [this, &keeper](Error e) {
     fail_program(keeper,
                  Error{fmt::format("the program was ended, because its memory could not "
@@ -52,20 +54,33 @@ Result<> LazyRestore::serve(Keeper &keeper, const storage::ImageReader &image, p
       return false;
     });
   });
-  return server_->start();
+  CKPT_CHECK(server_->start());
+  test_point("lazy-served");
+  return {};
 }
 
-Result<> LazyRestore::load_rest(Keeper &keeper) {
-  CKPT_CHECK(server_->load_rest());
+void LazyRestore::went_on(double seconds) {
+  went_on_ = Clock::now();
+  went_on_seconds_ = seconds;
+}
+
+Result<> LazyRestore::load_rest(Keeper &keeper, bool on_terminal) {
+  Progress bar("memory", !on_terminal);
+  const Arrival &arrival = server_->arrival();
+  CKPT_CHECK(server_->load_rest([&] { bar.update(arrival.arrived, arrival.owed); }));
+  bar.finish();
   if (std::optional<Error> e = failure()) return Failure(*e);
-  seconds_ = seconds_since(start_);
+  arrived_seconds_ = went_on_seconds_ + seconds_since(went_on_);
+  test_point("memory-arrived");
   keeper.post([this] { guard_.release(); });
   return {};
 }
 
 nlohmann::json LazyRestore::report() const {
-  nlohmann::json r{{"owed_bytes", owed_.bytes()}};
-  if (seconds_ > 0) r["arrived_seconds"] = seconds_;
+  nlohmann::json r{{"owed_bytes", owed_.bytes()},
+                   {"arrived_bytes", server_->arrival().arrived.load()},
+                   {"went_on_seconds", went_on_seconds_}};
+  if (arrived_seconds_ > 0) r["arrived_seconds"] = arrived_seconds_;
   return r;
 }
 

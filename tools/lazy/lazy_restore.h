@@ -30,8 +30,11 @@ class LazyRestore {
   void stem_started(pid_t stem) { guard_.watch_over(stem); }
   // Of the restored, stopped program: from now on its accesses to what is owed are served.
   Result<> serve(Keeper &keeper, const storage::ImageReader &image, pid_t root);
-  // The program runs. Waits until all has arrived.
-  Result<> load_rest(Keeper &keeper);
+  // The program was continued, `seconds` after the beginning of the restore.
+  void went_on(double seconds);
+  // The program has its devices, too. Waits until all has arrived, and shows how much has on a
+  // terminal that the program does not use.
+  Result<> load_rest(Keeper &keeper, bool on_terminal);
 
   // What has ended the program: not what others see of that.
   std::optional<Error> failure() const;
@@ -46,8 +49,8 @@ class LazyRestore {
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
   std::unique_ptr<PageServer> server_;
-  Clock::time_point start_ = Clock::now();
-  double seconds_ = 0;
+  Clock::time_point went_on_;
+  double went_on_seconds_ = 0, arrived_seconds_ = 0;
 };
 
 }  // namespace ckpt::tools

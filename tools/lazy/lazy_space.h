@@ -9,22 +9,22 @@
 
 #include <linux/userfaultfd.h>
 
-#include <functional>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "tools/lazy/arrival.h"
 #include "tools/lazy/owed_map.h"
+#include "tools/lazy/page_source.h"
 
 namespace ckpt::tools {
 
 class LazySpace {
  public:
-  using Read = std::function<Result<>(u64 offset, std::span<std::byte> out)>;
-
-  LazySpace(UniqueFd fd, OwedMap owed, Read read)
-      : fd_(std::move(fd)), owed_(std::move(owed)), read_(std::move(read)) {}
+  // `arrival`: what all spaces of the program together miss and have.
+  LazySpace(UniqueFd fd, OwedMap owed, PageSource source, Arrival &arrival)
+      : fd_(std::move(fd)), owed_(std::move(owed)), source_(source), arrival_(&arrival) {}
 
   int fd() const { return fd_.get(); }
   // Nothing is owed any more, or the process has ended.
@@ -34,20 +34,33 @@ class LazySpace {
 
   // Reads what the kernel says, and serves faults. Spaces of forked children go to `forked`.
   Result<> serve(std::vector<LazySpace> &forked);
-  // Places the next contents, at most `bytes`.
-  Result<> place_next(u64 bytes);
+  // Whether it has waited for a page since the last call.
+  bool has_waited() { return std::exchange(waited_, false); }
+
+  // What is placed next, although the process does not wait for it, begins behind the page for
+  // which it waited last. Names at most `count` chunks.
+  std::vector<u32> next_chunks(size_t count) const;
+  // Whether place_next() waits for no chunk, and has something to place.
+  bool has_next() const;
+  // Places the pages of one chunk.
+  Result<> place_next();
 
  private:
   Result<> take_message(const uffd_msg &message, std::vector<LazySpace> &forked);
   Result<> serve_fault(u64 page);
-  Result<> place(u64 begin, u64 bytes);
+  std::optional<u64> next_page() const;
+  PageRun run_at(const OwedPiece &piece, u64 page) const;
+  Result<> place_around(u64 page);
+  Result<> place(u64 begin, ByteView contents);
   void wake(u64 page);
 
   UniqueFd fd_;
   OwedMap owed_;
-  Read read_;
+  PageSource source_;
+  Arrival *arrival_;
   std::vector<u64> waiting_;  // pages of faults, while the memory changes
-  bool gone_ = false;
+  u64 next_ = 0;              // place_next() begins here
+  bool waited_ = false, gone_ = false;
 };
 
 }  // namespace ckpt::tools

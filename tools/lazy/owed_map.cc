@@ -26,22 +26,27 @@ void OwedMap::split(u64 at) {
   pieces_[at] = {piece->end, piece->offset + (at - piece->begin)};
 }
 
-void OwedMap::drop(u64 begin, u64 end) {
-  if (end <= begin) return;
+u64 OwedMap::drop(u64 begin, u64 end) {
+  if (end <= begin) return 0;
   split(begin);
   split(end);
-  pieces_.erase(pieces_.lower_bound(begin), pieces_.lower_bound(end));
+  u64 bytes = 0;
+  auto first = pieces_.lower_bound(begin), last = pieces_.lower_bound(end);
+  for (auto it = first; it != last; ++it) bytes += it->second.end - it->first;
+  pieces_.erase(first, last);
+  return bytes;
 }
 
-void OwedMap::move(u64 from, u64 to, u64 size) {
-  if (from + size < from || to + size < to) return;
+u64 OwedMap::move(u64 from, u64 to, u64 size) {
+  if (from + size < from || to + size < to) return 0;
   split(from);
   split(from + size);
   auto begin = pieces_.lower_bound(from), end = pieces_.lower_bound(from + size);
   std::vector<std::pair<u64, Rest>> moved(begin, end);
   pieces_.erase(begin, end);
-  drop(to, to + size);
+  u64 lost = drop(to, to + size);
   for (auto [at, rest] : moved) pieces_[at - from + to] = {rest.end - from + to, rest.offset};
+  return lost;
 }
 
 u64 OwedMap::bytes() const {

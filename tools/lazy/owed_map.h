@@ -27,10 +27,11 @@ class OwedMap {
   std::optional<OwedPiece> first() const { return next(0); }
   // The first piece that ends behind this address.
   std::optional<OwedPiece> next(u64 address) const;
-  void drop(u64 begin, u64 end);
+  // Returns how many bytes were owed there.
+  u64 drop(u64 begin, u64 end);
   // What is owed in [from, from + size) is owed at `to` instead, as mremap(2) moves memory. What
-  // was owed there is not any more.
-  void move(u64 from, u64 to, u64 size);
+  // was owed there is not any more; returns how many bytes that were.
+  u64 move(u64 from, u64 to, u64 size);
   bool empty() const { return pieces_.empty(); }
   u64 bytes() const;
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "common/base/test_points.h"
 #include "common/proc/file.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/remote_call.h"
@@ -33,6 +34,7 @@ Result<UniqueFd> made_by(pid_t pid) {
     errno = static_cast<int>(-fd);
     return fail_errno("the program cannot make a userfaultfd");
   }
+  test_point("lazy-made");
   UniqueFd ours = duplicate_descriptor(pid, static_cast<int>(fd));
   CKPT_CHECK(calls.call(SYS_close, {static_cast<u64>(fd)}));
   if (!ours) return fail_errno("cannot take the program's userfaultfd");
@@ -92,6 +94,7 @@ Result<UniqueFd> take_faults(pid_t pid, const storage::ImageReader &image,
                              const storage::StreamEntry &stream, OwedMap &owed,
                              const std::vector<OwedPiece> &pieces) {
   CKPT_TRY(UniqueFd fd, made_by(pid));
+  test_point("lazy-taken");
   CKPT_CHECK(agree_on_events(fd.get()));
   CKPT_TRY(UniqueFd pagemap, proc::open(pid, "pagemap", O_RDONLY));
   CKPT_TRY(UniqueFd memory, proc::open(pid, "mem", O_RDWR));
@@ -111,6 +114,7 @@ Result<UniqueFd> take_faults(pid_t pid, const storage::ImageReader &image,
       if (pieces[next].begin - pieces[next - 1].end > kGap) break;
     CKPT_CHECK(register_range(fd.get(), pieces[i].begin, pieces[next - 1].end));
   }
+  test_point("lazy-registered");
   return fd;
 }
 

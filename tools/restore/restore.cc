@@ -156,7 +156,7 @@ Result<> Restore::restore() {
 Result<> Restore::load_rest() {
   test_point("memory-owed");
   keeper_.post([this] { running_(root_); });
-  CKPT_CHECK(options_.served->load_rest(keeper_));
+  CKPT_CHECK(options_.served->load_rest(keeper_, !options_.detach && !streams_->on_our_terminal()));
   CKPT_CHECK(write_report());
   keeper_.post([this] { keeper_.program_ready(); });
   return {};
@@ -363,6 +363,7 @@ Result<> Restore::hand_to_keeper() {
   // must not find it stopped.
   if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());
   CKPT_CHECK(let_continue(stem_.events.get()));
+  if (options_.served) options_.served->went_on(phases_.total_seconds());
   streams_->handed_over();
   plan_.fifos->release();
   agents_.handed_over();

@@ -87,6 +87,7 @@ Result<> RestoredStreams::plan_terminal(const ImageManifest &m, const Options &o
     if (ours < 0 && ::isatty(fd)) ours = fd;
   }
   if (!use_ours || ours < 0) return plan_pty(m, o);
+  on_our_terminal_ = true;
   terminal_ = copy_of(ours);
   size_ = window_size(ours);
   return {};
@@ -152,7 +153,11 @@ Result<> RestoredStreams::plan_output(const ImageManifest::Pipe &p, const Option
 
 Result<UniqueFd> RestoredStreams::output_for(int fd, const Options &o) {
   if (fd > 2 && (o.detach || !was_given(fd))) return discarded_output(fd);
-  if (!o.detach) return copy_of(was_given(fd) ? fd : 2);
+  if (!o.detach) {
+    int ours = was_given(fd) ? fd : 2;
+    if (::isatty(ours)) on_our_terminal_ = true;
+    return copy_of(ours);
+  }
   return open_output(o.output_file, O_APPEND, 0644);
 }
 

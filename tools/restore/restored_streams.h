@@ -46,6 +46,9 @@ class RestoredStreams {
   // For criu --inherit-fd: our descriptor for each pipe, and its inode in the image.
   const std::vector<std::pair<int, u64>> &pipes() const { return pipes_; }
 
+  // Whether the program's output, or a copy of it, goes to a terminal of ours.
+  bool on_our_terminal() const { return on_our_terminal_; }
+
   // CRIU has given the terminal the window size of the dump. Returns to the size that it has here;
   // true: that is another one, so the program must learn it (SIGWINCH).
   bool return_window_size();
@@ -65,6 +68,7 @@ class RestoredStreams {
   Result<> plan_output(const ImageManifest::Pipe &p, const Options &o);
   Result<UniqueFd> output_for(int fd, const Options &o);
 
+  bool on_our_terminal_ = false;
   UniqueFd terminal_;
   PseudoTerminal pty_;
   UniqueFd real_terminal_;       // ours, which the pseudo-terminal imitates

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+
+#include "common/base/bytes.h"
+
+namespace ckpt::tools {
+
+// How much of its memory a program has, counted in the thread that serves it and read by others.
+struct Arrival {
+  // What the program gets in all. Grows with a fork, whose child gets its own copies, and shrinks
+  // with memory that the program gives back before its contents have come.
+  std::atomic<u64> owed = 0;
+  std::atomic<u64> arrived = 0;
+};
+
+}  // namespace ckpt::tools
