@@ -351,17 +351,18 @@ _ckpt_sim() {
   case $prev in
     --swf | --gavel | --pods | --csv | --gpu-nodes | --gantt | --outcome | --sweep | --tasks | --node) _ckpt_files ;;
     --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
-    --load-of) _ckpt_words 'fastest all' ;;
+    --load-of) _ckpt_words 'all fastest slowest mean' ;;
     --storage) _ckpt_words 'shared per-node' ;;
     --charge) _ckpt_words 'printed exact' ;;
     --regions) _ckpt_words 'before-start bounded all' ;;
-    --mix) _ckpt_words 'equal small large' ;;
+    --mix) _ckpt_words 'small large equal' ;;
+    --intervals) _ckpt_words 'poisson uniform' ;;
     --run-times) _ckpt_words 'uniform log-uniform' ;;
     --arrivals) _ckpt_words 'more printed' ;;
     --task-sets) _ckpt_words '1 2 3 1,2,3' ;;
     *)
       _ckpt_words '--policy --swf --gavel --pods --csv --gpu-nodes --memory-in-bytes --seconds-per-step
-        --jobs --seed --load --load-of --sizes --mix --run-times --arrivals --max-minutes --min-speedup
+        --jobs --seed --load --load-of --sizes --mix --mix-ratio --run-times --arrivals --intervals --max-minutes --min-speedup
         --max-speedup --memory-per-node --classes --cost --compile --wait --storage --charge --regions
         --whole-last-region --free-final-restore --overestimate --waste-weight
         --task-sets --task-count --watts --tasks --node

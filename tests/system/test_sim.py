@@ -9,6 +9,9 @@ import pytest
 
 pytestmark = pytest.mark.no_criu
 
+# Not the defaults: the definition of the sweeps over the load.
+SWEEP = ("--load-of", "fastest", "--mix", "equal")
+
 SWF = "; Version: 2.2\n" + "".join(
     f"{i} {10 * i} 0 {60 + i} {1 + i % 8} -1 -1 {1 + i % 8} 90 1000 1 1 1 -1 -1 1 -1 -1\n" for i in range(200)
 )
@@ -29,7 +32,7 @@ def runs(text):
 
 
 def test_the_parts_of_a_turnaround_add_up(sim):
-    for run in runs(sim("--json", "--jobs", 3000, "--load", "0.8,1.1")).values():
+    for run in runs(sim("--json", "--jobs", 3000, "--load", "0.8,1.1", "--sizes", "1-16", *SWEEP)).values():
         parts = run["execution"] + run["migration"] + run["wait_a"] + run["wait_b"]
         assert parts == pytest.approx(run["turnaround"], rel=1e-9)
         assert run["jobs"] == 3000 and run["impossible"] == 0
@@ -41,7 +44,7 @@ def test_the_same_seed_gives_the_same_results(sim):
 
 
 def test_large_jobs_profit_from_backfill(sim):
-    r = runs(sim("--json", "--jobs", 3000, "--sizes", "64-512"))
+    r = runs(sim("--json", "--jobs", 3000, "--sizes", "64-512", *SWEEP))
     assert r[0.9, "MCT"]["to_mct"] == 1 and r[0.9, "MCT"]["moves"] == 0
     assert r[0.9, "MCTB"]["to_mct"] < 0.9
     assert r[0.9, "WMCT"]["to_mct"] < r[0.9, "MCTBM"]["to_mct"] < 0.9
@@ -49,7 +52,7 @@ def test_large_jobs_profit_from_backfill(sim):
 
 def test_costs_and_storage_count(sim):
     def migration(*options):
-        return runs(sim("--json", "--jobs", 2000, "--load", 1.1, "--policy", "MCTM", *options))[1.1, "MCTM"]
+        return runs(sim("--json", "--jobs", 2000, "--load", 1.1, "--sizes", "1-16", *SWEEP, "--policy", "MCTM", *options))[1.1, "MCTM"]
     cheap, dear = migration("--cost", 5), migration("--cost", 50)
     assert 0 < cheap["migration"] < dear["migration"]
     assert migration("--storage", "per-node")["migration"] < migration()["migration"]
@@ -74,14 +77,36 @@ def test_jobs_of_comma_separated_values(sim, tmp_path):
 
 
 def test_readings_of_the_paper(sim):
-    def mean(policy, *options):
-        return runs(sim("--json", "--jobs", 2000, "--sizes", "64-512", "--policy", policy, *options))[0.9, policy]["turnaround"]
+    def mean(policy, *options, mix="equal"):
+        return runs(sim("--json", "--jobs", 2000, "--sizes", "64-512", "--load-of", "fastest", "--mix", mix, "--policy", policy,
+                        *options))[0.9, policy]["turnaround"]
     assert mean("MCTM", "--regions", "bounded") == mean("MCT")  # nothing is left to migrate to
     assert mean("MCTBM", "--free-final-restore") < mean("MCTBM")
     assert mean("MCTB", "--whole-last-region") != mean("MCTB")
-    assert len({mean("MCT", "--mix", mix) for mix in ("equal", "small", "large")}) == 3
+    assert len({mean("MCT", mix=mix) for mix in ("equal", "small", "large")}) == 3
     # At 0.9, the printed formula is that of 1 / 0.9.
     assert mean("MCT", "--arrivals", "printed") > mean("MCT")
+
+
+def test_the_default_has_the_papers_order_for_small_and_for_large_jobs(sim):
+    """KS: backfill does nothing for small jobs and helps large ones; migration the other way round."""
+    def gains(mix):
+        return {p: r["to_mct"] for (_, p), r in runs(sim("--json", "--jobs", 20000, "--mix", mix)).items()}
+    small, large = gains("small"), gains("large")
+    assert small["MCTB"] > 0.95 and small["MCTM"] < 0.85 and small["MCTBM"] < 0.85
+    assert large["MCTB"] < 0.85 and large["MCTM"] > 0.95 and large["MCTBM"] < 0.9
+
+
+def test_definitions_of_the_load_and_of_arrivals(sim):
+    """The less capacity a load of 0.9 is a share of, the fewer jobs come and the less they wait."""
+    def waiting(*options, mix="large"):
+        r = runs(sim("--json", "--jobs", 5000, "--mix", mix, "--policy", "MCT", *options))[0.9, "MCT"]
+        return r["wait_a"] + r["wait_b"]
+    all_, fastest, mean, slowest = (waiting("--load-of", of) for of in ("all", "fastest", "mean", "slowest"))
+    assert all_ > fastest > mean > slowest
+    assert waiting("--intervals", "uniform") < all_
+    # With a ratio of 1 all numbers of nodes are equally likely; the larger it is, the rarer the large jobs of this mix.
+    assert waiting("--mix-ratio", 1, mix="small") > waiting("--mix-ratio", 2, mix="small") > waiting("--mix-ratio", 8, mix="small")
 
 
 def test_contention(sim, tmp_path):
@@ -175,7 +200,7 @@ LOADS = "0.5,0.7,0.8,0.85,0.9,0.95,1.0,1.08,1.2"
 @pytest.mark.parametrize("load_of", ["fastest", "all"])
 def test_our_policy_at_each_point_of_the_published_sweep(sim, sizes, load_of):
     """bench/sched/README.md, with fewer jobs: WMCT is never above MCT, and below MCTBM where that gains."""
-    table = runs(sim("--json", "--jobs", 20000, "--policy", "MCT,MCTBM,WMCT", "--load", LOADS, "--load-of", load_of, "--sizes", sizes))
+    table = runs(sim("--json", "--jobs", 20000, "--policy", "MCT,MCTBM,WMCT", "--load", LOADS, "--load-of", load_of, "--sizes", sizes, "--mix", "equal"))
     for load in map(float, LOADS.split(",")):
         ours, theirs = (table[load, policy]["to_mct"] for policy in ("WMCT", "MCTBM"))
         assert ours <= 1 and (theirs >= 1 or ours <= theirs), (load, ours, theirs)

@@ -99,16 +99,24 @@ int main(int argc, char **argv) {
   line.option("--jobs=N", o.jobs, "how many synthetic jobs");
   line.option("--seed=N", o.seed, "the seed of synthetic jobs");
   line.option("--load=LIST", o.loads, "loads of synthetic jobs separated by commas");
-  line.option("--load-of", o.load_of, "the nodes that a load of 1 fills: the fastest class, or all")
-      .one_of({"fastest", "all"});
+  line.option("--load-of", o.load_of,
+              "the nodes that a load of 1 fills: all, the fastest or the slowest class, or all at "
+              "their mean speed")
+      .one_of({"all", "fastest", "slowest", "mean"});
   line.option("--sizes=MIN-MAX", o.sizes, "nodes of a synthetic job, powers of two");
   line.option("--mix", o.mix, "which numbers of nodes are more likely")
-      .one_of({"equal", "small", "large"});
+      .one_of({"small", "large", "equal"});
+  line.option("--mix-ratio=N", o.mix_ratio,
+              "how many times as likely each number of nodes is as the next one of --mix")
+      .range(1.0, 1e3);
   line.option("--run-times", o.run_times, "the distribution of run times")
       .one_of({"uniform", "log-uniform"});
   line.option("--arrivals", o.arrivals,
               "whether a higher load has more arrivals, or fewer, as the paper prints it")
       .one_of({"more", "printed"});
+  line.option("--intervals", o.intervals,
+              "the time between submissions: that of a Poisson process, or uniform")
+      .one_of({"poisson", "uniform"});
   line.option("--max-minutes=N", o.max_minutes, "the longest run time on slow nodes")
       .range(0.001, 1e6);
   line.option("--min-speedup=N", o.min_speedup, "the smallest speedup of a job on fast nodes")

@@ -85,7 +85,10 @@ Result<SyntheticOptions> synthetic(const SimOptions &o, double load) {
   s.jobs = o.jobs;
   s.seed = o.seed;
   s.load = load;
-  s.load_of = o.load_of == "all" ? LoadOf::All : LoadOf::Fastest;
+  s.load_of = o.load_of == "fastest"   ? LoadOf::Fastest
+              : o.load_of == "mean"    ? LoadOf::Mean
+              : o.load_of == "slowest" ? LoadOf::Slowest
+                                       : LoadOf::All;
   std::vector<std::string_view> sizes = columns_of(o.sizes, '-');
   if (sizes.size() != 2) return fail_with_hint("--sizes: MIN-MAX is needed", "for example 1-16");
   CKPT_TRY(double least, positive(sizes[0], "--sizes"));
@@ -99,9 +102,11 @@ Result<SyntheticOptions> synthetic(const SimOptions &o, double load) {
   s.min_speedup = o.min_speedup;
   s.max_speedup = o.max_speedup;
   if (s.min_speedup > s.max_speedup) return fail("--min-speedup is larger than --max-speedup");
+  s.mix_ratio = o.mix_ratio;
   s.mix = o.mix == "small" ? Mix::MoreSmall : o.mix == "large" ? Mix::MoreLarge : Mix::Equal;
   s.run_times = o.run_times == "log-uniform" ? RunTimes::LogUniform : RunTimes::Uniform;
   s.arrivals = o.arrivals == "printed" ? Arrivals::Printed : Arrivals::MoreWithLoad;
+  s.intervals = o.intervals == "uniform" ? Intervals::Uniform : Intervals::Poisson;
   s.max_gb_per_node = o.memory_per_node;
   s.compile_seconds = o.compile;
   s.wait_seconds = o.wait;

@@ -10,12 +10,13 @@
 namespace ckpt::tools {
 
 struct SimOptions {
-  std::string policies = "MCT,MCTB,MCTM,MCTBM,WMCT", loads = "0.9", load_of = "fastest";
-  std::string classes, sizes = "1-16", mix = "equal", run_times = "uniform", arrivals = "more";
+  std::string policies = "MCT,MCTB,MCTM,MCTBM,WMCT", loads = "0.9", load_of = "all";
+  std::string classes, sizes = "1-512", mix = "small", run_times = "uniform", arrivals = "more";
+  std::string intervals = "poisson";
   std::string charge = "printed", regions = "before-start", storage = "shared";
   std::string swf, gavel, pods, csv, gpu_nodes;
   u64 jobs = 100'000, seed = 1;
-  double max_minutes = 1440, min_speedup = 1, max_speedup = 10, memory_per_node = 4;
+  double max_minutes = 1440, min_speedup = 1, max_speedup = 10, memory_per_node = 4, mix_ratio = 4;
   double cost = 25, compile = 0, wait = 0, overestimate = 1, waste_weight = 0.05;
   double seconds_per_step = 0.1;
   bool memory_in_bytes = false, whole_last_region = false, free_final_restore = false;

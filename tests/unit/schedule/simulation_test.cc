@@ -103,7 +103,11 @@ TEST_CASE("jobs that take longer than the clock counts are refused") {
 }
 
 TEST_CASE("policies on large jobs: both kinds of backfill pay, and WMCT more") {
-  SyntheticOptions options{.jobs = 3000, .load = 0.9, .min_nodes = 64, .max_nodes = 512};
+  SyntheticOptions options{.jobs = 3000,
+                           .load_of = LoadOf::Fastest,
+                           .min_nodes = 64,
+                           .max_nodes = 512,
+                           .mix = Mix::Equal};
   Workload w = synthetic_workload(options, 512, 512);
   std::map<PolicyName, double> mean;
   for (PolicyName p : kAll) {
