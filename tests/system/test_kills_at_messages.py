@@ -45,7 +45,7 @@ CHECKED_ELSEWHERE = {
     "ChunkWanted": "test_cuda_survey.py: the process that answers is killed",
     **dict.fromkeys(["OwnerBegin", "MemoryGiven", "DrainWanted", "OwnerLeave", "MemoryWanted", "OwnerDrop"],
                     "test_cuda_owner.py: only for a program with a memory owner"),
-    "ChosenWanted": "test_remote.py: a question that comes too late; a keeper without an answer ends the move before it begins",
+    "ChosenWanted": "test_remote_cuda_moves.py: only CUDA on devices of other nodes and moves ask it",
     **dict.fromkeys(["ShareOffered", "ShareWanted", "ShareOwned", "ShareLoaded", "ShareAway", "ShareDone"],
                     "device_shares_test.cc and test_cuda_ipc.py: processes end at any time, and dumps at their steps"),
 }

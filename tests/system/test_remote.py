@@ -229,34 +229,6 @@ def test_a_program_whose_new_device_dies_in_the_move_runs_on_with_its_former_one
         finished(job)
 
 
-KEEPERS_PATIENCE = 15  # seconds for which a connection may be silent (Newcomers in common/ipc/newcomers.h)
-CHOSEN_WANTED = 65  # agent/protocol.h
-
-
-@pytest.mark.full
-def test_a_move_whose_question_comes_too_late_for_the_keeper_goes_back_too(ocl, server):
-    """On a machine that is overloaded. The tool has asked which devices the program had."""
-    def state(pid):
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
-
-    def go_on():
-        if state(move.pid) == "T":
-            os.kill(move.pid, signal.SIGCONT)
-        return [p for p in tree_of(job.pid) if command(p) == "ckpt-remote-proxy"] or move.process.poll() is not None
-
-    job = ocl.start("objects", device=ocl.device("pocl"))
-    job.wait_text("READY")
-    move = ocl.ckpt.start("ckpt-restore", ["--device", server.device(host=server.unix), "--resume", str(job.pid)],
-                          env={"CKPT_TEST_HOLD_AT": f"send-{CHOSEN_WANTED}"})
-    wait_for(lambda: state(move.pid) == "T", "the question")
-    time.sleep(KEEPERS_PATIENCE + 1)
-    for near in wait_for(go_on, "the process of the new device"):
-        os.kill(near, signal.SIGKILL)
-    assert move.wait() == 1 and "the program runs on with the devices that it had" in move.error_text, move.error_text
-    ocl.go()
-    finished(job)
-
-
 def test_certificates_that_do_not_fit_are_refused_with_the_reason(ocl, server):
     other = Server(ocl, port=7668)
     ocl.ckpt.env["CKPT_CERTIFICATES"] = server.user

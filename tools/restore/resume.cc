@@ -55,8 +55,8 @@ Result<> tell_keeper(const Target &target, const DeviceChoice &choice) {
   return fail("the session keeper refused the choice of devices");
 }
 
-// The keeper closes a connection on which no request comes for seconds, as on a machine that is
-// overloaded.
+// A keeper closes a connection on which no request has come yet if too many of them wait; an older
+// one does so after some seconds.
 Result<Message> answer_of_keeper(const Target &target, Type type, const Writer &body) {
   Error why{"the session keeper gives no answer", "try again"};
   for (int attempt = 0; attempt < kAttempts; attempt++) {
