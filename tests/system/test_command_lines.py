@@ -59,7 +59,7 @@ WRONG = [
     ("ckpt-fatbin", "FILE is missing"),
     ("ckpt-fatbin --limit 0 file", "--limit"),
     ("ckpt-top --interval never", '--interval: "never" is not a number'),
-    ("ckpt-sim --load-of fastets", 'is not one of fastest, all; did you mean "fastest"?'),
+    ("ckpt-sim --load-of fastets", 'is not one of all, fastest, slowest, mean; did you mean "fastest"?'),
     ("ckptd --victim chepest", 'did you mean "cheapest"?'),
     ("ckptd --host-memory much", '--host-memory: "much" is not a size'),
     ("ckptd --config /nonexistent", "/nonexistent"),
