@@ -373,6 +373,7 @@ class Tools:
         self.programs = programs
         self.jobs = []
         self.detached = []
+        self.held = []  # tools that stop themselves at a step
         # Not in `folder`: a socket's path has at most 107 bytes, and pytest's folders have long names.
         self.runtime = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
         self.env = dict(os.environ, CKPT_RUNTIME_DIR=str(self.runtime))
@@ -431,6 +432,9 @@ class Tools:
         return [p.name for p in self.folder.iterdir() if ".partial" in p.name]
 
     def close(self):
+        for tool in self.held:
+            tool.kill()
+            tool.wait()
         for job in self.jobs:
             job.kill()
         for pid in self.detached:

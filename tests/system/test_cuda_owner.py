@@ -109,7 +109,7 @@ def test_no_contents_are_loaded_where_the_owner_gives_them_back(owned):
     job = owned.started()
     process = owned.dump_held(job, "criu", "--leave-running")
     assert len(owned.owners(job)) == 1
-    assert owned.used_mib() == [MIB, 0]  # its owner has it
+    wait_for(lambda: owned.used_mib() == [MIB, 0], "the memory to be its owner's alone")
     owned.order("cuMemcpyHtoDAsync 999")
     code, text = owned.end(process)
     owned.order()

@@ -94,8 +94,10 @@ def subject(ckpt, request):
 def tool(ckpt, name, *arguments, hold=None, **env):
     """A tool that stops itself at the step `hold`, in the background."""
     env = dict(ckpt.env, **env, **({"CKPT_TEST_HOLD_AT": hold} if hold else {}))
-    return subprocess.Popen([ckpt.tool(name), *map(str, arguments)], env=env, cwd=ckpt.folder, text=True,
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen([ckpt.tool(name), *map(str, arguments)], env=env, cwd=ckpt.folder, text=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    ckpt.held.append(process)
+    return process
 
 
 def held(process):

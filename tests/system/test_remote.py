@@ -272,10 +272,14 @@ def test_who_may_enter_and_how_much(ocl):
     assert 'the user "root" may not use the devices' in other.list_over_tls(other.user)
     plain = Server(ocl, account=(), port=7669)
     assert "rights of root" in plain.list_over_tls(plain.user)
-    few = Server(ocl, "--connections", "1", "--memory", "1M")
+    few = Server(ocl, "--connections", "1")
     job = ocl.start("objects", device=few.device())
-    wait_for(lambda: few.sessions(), "the session")
+    job.wait_text("READY")
     assert "as many as one user may have" in few.list_over_tls(few.user)
+    ocl.go()
+    finished(job)
+    small = Server(ocl, "--memory", "1M", port=7670)
+    job = ocl.start("objects", device=small.device())
     assert job.wait() != 0 and "OpenCL error -4" in job.text + job.error_text  # CL_MEM_OBJECT_ALLOCATION_FAILURE
 
 
