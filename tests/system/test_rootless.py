@@ -40,6 +40,18 @@ def test_a_user_dumps_and_restores_by_the_helper(user, helper, blocker):
     assert int(status(again)["NSpid"][-1]) == pid
 
 
+def test_ckpt_restore_names_the_program_that_the_helper_restored(user, helper):
+    """By the tool's own PID, which a user sees in the shell."""
+    job, (*ports, pid) = user.server()
+    user.dump(job.pid, "one.img")
+    assert job.wait() == 85
+    copy = user.start("ckpt-restore", "one.img")
+    answers(ports)
+    user.dump(copy.pid, "two.img")
+    assert copy.wait() == 85, copy.error_text
+    assert_is_users(user.restore("two.img"))
+
+
 def test_the_exit_code_and_the_output_of_a_program_restored_by_the_helper(user, helper):
     script = "import time; print('a', flush=True); time.sleep(1.5); print('b', flush=True); raise SystemExit(42)"
     job = user.run("/usr/bin/python3", "-c", script)

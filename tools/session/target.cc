@@ -171,13 +171,17 @@ void renew_missing_files(const Target &t) {
     renew_session_files(t.keeper, t.session_socket);
 }
 
-Result<pid_t> program_of(const Target &t, const Check &check_cancelled) {
+Result<> find_program(Target &t, const Check &check_cancelled) {
   // The keeper writes the PID shortly after the program has started, and after a restore only once
   // the program has its devices.
   for (auto end = Clock::now() + kRestoreTimeout; Clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
     for (pid_t number : pids_in(session_file(t, kProgramFile)))
-      if (const Process *root = program_of_keeper(table, t.keeper, number)) return root->pid;
+      if (const Process *root = program_of_keeper(table, t.keeper, number)) {
+        t.root = root->pid;
+        if (!table.find_below(t.keeper, number)) t.helper_stem = root->parent;
+        return {};
+      }
     if (session_socket_of(t.keeper).empty()) return program_has_ended(t);
     CKPT_CHECK(sleep_unless_cancelled(check_cancelled));
   }
@@ -339,7 +343,7 @@ Result<Target> resolve_target(pid_t pid, const Check &check_cancelled) {
   CKPT_CHECK(check_free_descriptors());
   CKPT_CHECK(wait_for_keeper(pid, t, check_cancelled));
   renew_missing_files(t);
-  CKPT_TRY(t.root, program_of(t, check_cancelled));
+  CKPT_CHECK(find_program(t, check_cancelled));
   CKPT_TRY(t.root_handle, ProcessHandle::open(t.root));
   CKPT_CHECK(find_members(t, check_cancelled));
   t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
