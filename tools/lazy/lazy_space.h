@@ -24,7 +24,10 @@ class LazySpace {
  public:
   // `arrival`: what all spaces of the program together miss and have.
   LazySpace(UniqueFd fd, OwedMap owed, PageSource source, Arrival &arrival)
-      : fd_(std::move(fd)), owed_(std::move(owed)), source_(source), arrival_(&arrival) {}
+      : fd_(std::move(fd)),
+        owed_(std::move(owed)),
+        source_(std::move(source)),
+        arrival_(&arrival) {}
 
   int fd() const { return fd_.get(); }
   // Nothing is owed any more, or the process has ended.

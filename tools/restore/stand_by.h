@@ -33,7 +33,7 @@ class StandBy {
   std::vector<std::unique_ptr<ContentsAhead>> contents() { return std::move(contents_); }
 
  private:
-  Result<> prepare(const std::string &image);
+  Result<> prepare(const std::string &path);
 
   const int connection_;  // of TakeOver; -1: none
   const std::string folder_;

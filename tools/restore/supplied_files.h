@@ -26,8 +26,8 @@ class SuppliedFiles {
   // `session`: the folder of the session, which only this user can change.
   Result<> write(const ImageManifest &m, const storage::ImageReader &image,
                  const std::string &session);
-  // A message of CRIU's files.img.
-  void edit(ProtoMessage &file) const;
+  // An entry of CRIU's files.img.
+  void edit(ProtoMessage &entry) const;
 
  private:
   std::map<std::string, std::string> paths_;  // of the image, here

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace ckpt::tools {
@@ -15,7 +16,10 @@ struct Demands {
   std::vector<std::string> excluded;    // nodes, sorted
   std::string constraint;               // "fast", "fast&(gpu|big)"; "": none
 
-  auto operator<=>(const Demands &) const = default;
+  friend bool operator<(const Demands &a, const Demands &b) {
+    return std::tie(a.partitions, a.excluded, a.constraint) <
+           std::tie(b.partitions, b.excluded, b.constraint);
+  }
 };
 
 // Whether a node with these features satisfies the constraint: names, joined by & or | (both only

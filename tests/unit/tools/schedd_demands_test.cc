@@ -29,18 +29,19 @@ std::optional<schedule::ClassIndex> class_of(const QueueNode &n) {
 
 TEST_CASE("constraints") {
   const Names node{"fast", "gpu", "rack1"};
-  for (const auto &[constraint, answer] : {std::pair("", "yes"),
-                                           {"fast", "yes"},
-                                           {"slow", "no"},
-                                           {"fast&gpu", "yes"},
-                                           {"fast&gpu&big", "no"},
-                                           {"slow|gpu", "yes"},
-                                           {"slow|big", "no"},
-                                           {"(slow|fast)&gpu", "yes"},
-                                           {"fast&(big|(rack1&gpu))", "yes"},
-                                           {"fast&(big|(rack2&gpu))", "no"}}) {
+  for (auto [text, answer] : {std::pair("", "yes"),
+                              {"fast", "yes"},
+                              {"slow", "no"},
+                              {"fast&gpu", "yes"},
+                              {"fast&gpu&big", "no"},
+                              {"slow|gpu", "yes"},
+                              {"slow|big", "no"},
+                              {"(slow|fast)&gpu", "yes"},
+                              {"fast&(big|(rack1&gpu))", "yes"},
+                              {"fast&(big|(rack2&gpu))", "no"}}) {
+    const std::string constraint = text, expected = answer;
     CAPTURE(constraint);
-    CHECK(said(node, constraint) == answer);
+    CHECK(said(node, constraint) == expected);
   }
 }
 
