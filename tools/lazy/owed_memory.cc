@@ -247,7 +247,7 @@ OwedMemory owed_memory(const storage::ImageReader &image, Reasons &reasons) {
   return owed;
 }
 
-StreamEdits without_owed(StreamEdits edits, OwedMemory owed) {
+StreamEdits without_owed(const StreamEdits &edits, const OwedMemory &owed) {
   std::map<std::string, OwedProcess> lists, pages;
   for (const auto &[pid, p] : owed.processes) {
     if (p.pieces.empty()) continue;

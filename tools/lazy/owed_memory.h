@@ -46,6 +46,6 @@ struct OwedMemory {
 OwedMemory owed_memory(const storage::ImageReader &image, Reasons &reasons);
 
 // `edits`, and the owed pages left out.
-StreamEdits without_owed(StreamEdits edits, OwedMemory owed);
+StreamEdits without_owed(const StreamEdits &edits, const OwedMemory &owed);
 
 }  // namespace ckpt::tools

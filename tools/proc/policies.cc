@@ -112,7 +112,7 @@ Result<> check(const Result<i64> &made, const std::string &what) {
 }
 
 // A call with a policy: `before` are the arguments before the mode.
-Result<> set_policy(const RemoteCalls &calls, long number, std::vector<u64> before,
+Result<> set_policy(const RemoteCalls &calls, long number, const std::vector<u64> &before,
                     const std::string &text) {
   std::string what = fmt::format("memory policy {}", text);
   std::optional<Policy> p = parse_policy(text);

@@ -263,7 +263,7 @@ StreamEdits Restore::edits() const {
     };
   StreamEdits all =
       image_edits(plan_.manifest, options_.grown_files, plan_.rights, std::move(more));
-  return options_.served ? without_owed(std::move(all), options_.served->owed()) : all;
+  return options_.served ? without_owed(all, options_.served->owed()) : all;
 }
 
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
