@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/proc/file.h"
 #include "common/proc/mounts.h"
 
@@ -14,8 +16,9 @@ void unmount_cgroup_yards(const std::string &folder) {
   if (::geteuid() != 0) return;
   std::string prefix = fmt::format("{}/{}", folder, kCgroupYard);
   std::vector<proc::Mount> mounts = proc::mounts_of(proc::kSelf);
-  for (auto m = mounts.rbegin(); m != mounts.rend(); ++m)
-    if (m->point.starts_with(prefix)) ::umount2(m->point.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
+  std::ranges::reverse(mounts);
+  for (const proc::Mount &m : mounts)
+    if (m.point.starts_with(prefix)) ::umount2(m.point.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
 }
 
 }  // namespace ckpt::tools
