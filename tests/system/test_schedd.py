@@ -411,6 +411,10 @@ def test_a_job_starts_only_where_slurm_lets_it_start(queue, demand):
 def test_a_constraint_that_is_not_understood_is_left_to_slurm(queue):
     asked = queue([queue.job(1, "ckpt:seconds=60,held", 20, features="[n1|n2]"), queue.job(2, "ckpt:seconds=60,held", 10)])
     assert "JobId=1" not in asked and "JobId=2 StartTime=now ReqNodeList=n1" in asked, asked
+    # Slurm has started it: its node is in use.
+    runs = queue.job(1, "ckpt:seconds=60,held", 20, features="[n1|n2]", job_state="RUNNING", nodes="n1", start_time=queue.now - 5)
+    asked = queue([runs, queue.job(3, "ckpt:seconds=60,held", 10)])
+    assert "JobId=3 StartTime=now ReqNodeList=n2" in asked, asked
 
 
 def test_what_the_daemon_has_done_is_known_to_the_next_one(queue):

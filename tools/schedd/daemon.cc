@@ -46,6 +46,13 @@ bool is_blocked(const QueuedJob &j) {
          says("BadConstraints") || says("InvalidAccount") || says("InvalidQOS");
 }
 
+bool runs_where_allowed(const QueuedJob &j, const NodeKinds &kinds) {
+  return std::ranges::all_of(j.on, [&](const std::string &node) {
+    std::optional<Kind> kind = kinds.of(node);
+    return !kind || kinds.allowed(j.demands, *kind);
+  });
+}
+
 // Decisions are the daemon's output.
 template <class... A>
 void say(fmt::format_string<A...> f, A &&...a) {
@@ -119,7 +126,9 @@ NodeKinds Daemon::kinds_of(const std::vector<QueueNode> &nodes,
 void Daemon::drop_without_place(std::vector<Steered> &steered, const NodeKinds &kinds) {
   std::erase_if(steered, [&](const Steered &s) {
     const QueuedJob &j = s.job;
-    if (is_running(j) || kinds.has_place_for(j.demands, j.nodes)) return false;
+    // Slurm has started it. Its nodes are in use, as those of jobs that are not steered.
+    if (is_running(j)) return !runs_where_allowed(j, kinds);
+    if (kinds.has_place_for(j.demands, j.nodes)) return false;
     if (complained_.insert(j.id).second)
       log::warn(
           "job {}: no {} nodes of one class are in its partition, not excluded and have the "
@@ -221,7 +230,6 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const NodeKinds &kinds,
   });
   if (node == nodes.end()) return {};  // on nodes of no class
   run.on = node->on;
-  if (j.run[run.on] == 0) return {};  // its demands have changed since it began
   j.running = std::move(run);
   return j;
 }

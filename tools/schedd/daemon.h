@@ -50,7 +50,7 @@ class Daemon {
   std::vector<Steered> steered_of(const std::vector<QueuedJob> &jobs);
   NodeKinds kinds_of(const std::vector<QueueNode> &nodes,
                      const std::vector<Steered> &steered) const;
-  // Leaves to Slurm, and names once, what waits for nodes that no plan can give it.
+  // Leaves to Slurm what no plan can place, and names it once if it waits.
   void drop_without_place(std::vector<Steered> &steered, const NodeKinds &kinds);
   std::vector<schedule::LiveNode> nodes_of(const std::vector<QueueNode> &nodes,
                                            const NodeKinds &kinds,
