@@ -67,7 +67,15 @@ def following(ckpt):
     script = f"tail -n +1 -f log & {ckpt.programs / 'counter'} 100000 7 32 >/dev/null; wait"
     job = ckpt.run("sh", "-c", script)
     job.wait_text("first")
+    wait_for(lambda: any(resident(pid) >= 32 << 20 for pid in tree_of(job.pid)), "the memory")
     return job
+
+
+def resident(pid):
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
 
 
 def follows(ckpt, job):
