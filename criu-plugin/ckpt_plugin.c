@@ -28,19 +28,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of CRIU: the hooks' places in the table, the stages in which a plugin is loaded, and the log. */
-enum { RESUME_DEVICES_LATE = 9, PAUSE_DEVICES = 10, CHECKPOINT_DEVICES = 11, HOOKS = 12 };
-enum { STAGE_DUMP = 0, STAGE_RESTORE = 2 };
-enum { LEVEL_ERROR = 1 };
+#include "criu-plugin/criu_interface.h"
 
-struct plugin {
-  const char *name;
-  int (*init)(int stage);
-  void (*exit)(int stage, int result);
-  unsigned version;
-  unsigned hooks_declared;
-  int (*hooks[HOOKS])(int pid); /* of the three that are used, each has this type */
-};
+enum { LEVEL_ERROR = 1 }; /* of CRIU's log */
 
 extern int criu_get_image_dir(void);
 /* Not in the interface, but plugins that come with CRIU use it. Without it: standard error. */

@@ -19,16 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STAGE_DUMP = 0, STATUS_SIZE = 4096 };
+#include "criu-plugin/criu_interface.h"
 
-struct plugin {
-  const char *name;
-  int (*init)(int stage);
-  void (*exit)(int stage, int result);
-  unsigned version;
-  unsigned hooks_declared;
-  int (*hooks[1])(void);
-};
+enum { STATUS_SIZE = 4096 };
 
 static int number_in(const char *text) {
   int n = 0;
