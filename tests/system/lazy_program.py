@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program whose private memory depends on its place, and which checks it in several ways when it may go on; and its
-image. `touch(ckpt, "finish")` lets it check, `touch(ckpt, "end")` lets it check again and end."""
+"""A program that fills its private memory with values that depend on their address, and checks them in several ways
+after the restore; and its image. `touch(ckpt, "finish")` lets it check, `touch(ckpt, "end")` lets it check again and end."""
 import pathlib
 import sys
 
@@ -90,7 +90,7 @@ def comm(pid):
 
 
 def held(ckpt, step, *options):
-    """A copy whose ckpt-restore has stopped itself at this step, or has ended."""
+    """A restore in which ckpt-restore has stopped itself at this step, or has ended."""
     copy = ckpt.restore("one", "--lazy", *options, env={"CKPT_TEST_HOLD_AT": step})
     wait_for(lambda: copy.process.poll() is not None or state(keeper_of(copy)) == "T", f"the step {step}")
     return copy

@@ -9,8 +9,8 @@ namespace ckpt::tools {
 
 // How much of its memory a program has, counted in the thread that serves it and read by others.
 struct Arrival {
-  // What the program gets in all. Grows with a fork, whose child gets its own copies, and shrinks
-  // with memory that the program gives back before its contents have come.
+  // Bytes in all. A fork adds the child's copies; memory that the program gives back before its
+  // contents have come is subtracted.
   std::atomic<u64> owed = 0;
   std::atomic<u64> arrived = 0;
 };

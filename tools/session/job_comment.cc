@@ -39,7 +39,7 @@ std::string variable(const char *name) {
 }
 
 // The number of an array's last task is that of the whole array, so tasks have another name. Empty:
-// there is no job, or it is a heterogeneous one, whose number names all its components.
+// there is no job, or it is heterogeneous: its number names all its components.
 std::string name_of_this_job() {
   if (!variable("SLURM_HET_SIZE").empty()) return "";
   std::string array = variable("SLURM_ARRAY_JOB_ID"), task = variable("SLURM_ARRAY_TASK_ID");
