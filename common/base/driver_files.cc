@@ -25,6 +25,13 @@ bool is_driver_file(std::string_view path) {
 
 bool is_cuda_driver_file(std::string_view path) { return file_of(path).starts_with("libcuda.so"); }
 
+bool is_file_of_kernel_driver(std::string_view path) {
+  constexpr std::string_view kVersioned = "libcuda.so.";
+  std::string_view file = file_of(path);
+  if (file.starts_with("libnvidia-")) return true;
+  return file.starts_with(kVersioned) && file.substr(kVersioned.size()).find('.') != file.npos;
+}
+
 bool is_cuda_device_file(std::string_view path) {
   return path.starts_with("/dev/nvidia") || path.starts_with("/memfd:softcuda-device");
 }

@@ -12,6 +12,10 @@ namespace ckpt {
 // file's name, because a program may be in a folder called pocl.
 bool is_driver_file(std::string_view path);
 bool is_cuda_driver_file(std::string_view path);
+// A library of NVIDIA's driver that works with the kernel module of its own version alone, so it
+// belongs to a machine. These are libnvidia-*, and libcuda.so with the driver's version as its name
+// has it (libcuda.so.580.159.04); libcuda.so.1 is a link to it, or ckpt's.
+bool is_file_of_kernel_driver(std::string_view path);
 
 // A device file of NVIDIA's driver, as the target of a descriptor or the file of a mapping. The
 // software device has a file in memory in its place (softcuda/broker/device_file.h).

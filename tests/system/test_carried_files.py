@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import struct
 import subprocess
@@ -158,6 +159,24 @@ def test_python_with_its_modules(ckpt, program):
     copy = goes_on(ckpt, "one")
     ckpt.finish()
     assert copy.wait() == 0 and set(copy.lines) == {'1 "module"'}, copy.error_text
+
+
+def test_a_library_of_the_machines_driver_is_left_out(ckpt, program):
+    """It works with the kernel module of its own version alone. NVML's may stay loaded in a dump."""
+    driver = ckpt.folder / "libnvidia-ml.so.999.1"
+    shutil.copy(ckpt.folder / "libanswer.so", driver)
+    job = ckpt.run("env", f"LD_PRELOAD={driver}", program)
+    job.wait_lines(3)
+    why = {f["path"]: f["why"] for f in report_of_check(ckpt, job.pid, "--with-files")["carried"]["left_out"]}
+    assert why == {str(driver): "it belongs to the driver of this machine"}
+    ckpt.dump(job.pid, "one", "--with-files")
+    assert job.wait() == 85
+    change(ckpt.folder, "library")
+    os.rename(ckpt.folder / "libanswer.so", driver)
+    assert f"{driver}, which the program has mapped, has changed" in refused(ckpt, "one")
+    driver.unlink()
+    said = refused(ckpt, "one")
+    assert "needs the version of NVIDIA's driver with which it was dumped" in said and "--with-files" not in said
 
 
 def test_show_and_verify(ckpt, program):

@@ -122,6 +122,29 @@ def test_a_restored_program_is_dumped_and_restored_again(cuda):
     assert third.lines[-2:] == expected
 
 
+def test_an_image_carries_the_files_of_a_cuda_program(cuda):
+    """Its executable, libraries, and ckpt's own libcuda.so.1. The second image carries what the first restore has supplied."""
+    expected = cuda.expected(6)
+    program = cuda.ckpt.folder / "own"
+    shutil.copy(cuda.make("steps.cu"), program)
+    cuda.pause.touch()
+    job = cuda.ckpt.start("ckpt-run", ["--device", "cuda:0", "--", str(program), "6"])
+    job.wait_lines(1)
+    carried = cuda.ckpt.dump(job.pid, "one", "--with-files")["carried_files"]
+    assert job.wait() == 85 and carried > 5
+    names = {os.path.basename(f["path"]) for f in image_manifest(cuda.ckpt.folder / "one")["manifest"]["carried_files"]}
+    assert {"own", "libcuda.so.1"} <= names
+    program.unlink()
+    second = cuda.ckpt.restore("one", "--device", "cuda:1")
+    wait_for(lambda: cuda.used_mib()[1] > 0, "the restored program's memory")
+    cuda.ckpt.dump(second.pid, "two")
+    assert second.wait() == 85
+    cuda.go_on()
+    third = cuda.ckpt.restore("two", "--device", "cuda:0")
+    assert third.wait() == 0, third.error_text
+    assert third.lines[-2:] == expected
+
+
 def test_the_program_continues_after_a_dump(cuda):
     expected = cuda.expected(6)
     job = cuda.start(6)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/dump/carried_choice.h"
 
+#include "common/base/driver_files.h"
 #include "common/base/regular_file.h"
 #include "common/base/units.h"
 #include "tools/manifest/carried_files.h"
@@ -74,6 +75,7 @@ std::string CarriedChoice::why_not(const std::string &path, const Candidate &fil
   if (!file.writer.empty()) return fmt::format("{} can write to it", file.writer);
   if (st.st_mode & (S_ISUID | S_ISGID | S_ISVTX))
     return fmt::format("its mode is {:o}", st.st_mode & 07777);
+  if (is_file_of_kernel_driver(path)) return "it belongs to the driver of this machine";
   bool small = static_cast<u64>(st.st_size) <= options_.data_bytes;
   if (small || file.has_code || is_supplied(path)) return {};
   return fmt::format("it has no code, and more than {} (--with-files-up-to)",

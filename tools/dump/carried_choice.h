@@ -4,7 +4,8 @@
 // program has mapped or open for reading alone, up to a size.
 //
 // Not among them are files that a process can change now, those that execute with other rights
-// (set-user-ID, set-group-ID), and those that the program's user may not read.
+// (set-user-ID, set-group-ID), those that the program's user may not read, and libraries of a
+// driver that works with its own version in the kernel alone.
 #pragma once
 
 #include <sys/stat.h>

@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include "common/base/driver_files.h"
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/regular_file.h"
@@ -93,13 +94,20 @@ std::string refused_file(const ImageManifest::File &f, const GrownFiles &grown,
   return {};
 }
 
+// What brings a library back. An image cannot carry one of the machine's driver.
+std::string advice_for(const std::string &path, const char *otherwise) {
+  if (is_file_of_kernel_driver(path))
+    return "the program needs the version of NVIDIA's driver with which it was dumped";
+  return std::string(otherwise) + kNextTime;
+}
+
 std::string refused_mapped_file(const ImageManifest::MappedFile &f, const std::string &prefix) {
   struct stat st {};
   if (is_hidden(prefix + f.path)) return {};
   if (!is_regular(prefix + f.path, st))
-    return fmt::format("{}, which the program has mapped, is missing: install it again{}", f.path,
-                       kNextTime);
-  const std::string advice = std::string("put back the version of the dump") + kNextTime;
+    return fmt::format("{}, which the program has mapped, is missing: {}", f.path,
+                       advice_for(f.path, "install it again"));
+  const std::string advice = advice_for(f.path, "put back the version of the dump");
   u64 now = static_cast<u64>(st.st_size);
   if (now != f.size && !(f.shared && now > f.size))
     return fmt::format("{}, which the program has mapped, has changed {}: {}", f.path,

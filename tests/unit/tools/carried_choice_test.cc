@@ -18,11 +18,11 @@ namespace {
 // A program that has one file open for reading.
 struct OneOpenFile {
   TempFolder folder;
-  std::string path = folder / "own";
+  std::string path;
   Descriptor descriptor;
   CarriedChoice::Options options{.all = true, .data_bytes = 1000};
 
-  explicit OneOpenFile(size_t bytes = 1000) {
+  explicit OneOpenFile(size_t bytes = 1000, const char *name = "own") : path(folder / name) {
     Bytes contents = random_bytes(bytes, 1);
     UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
     REQUIRE(::write(fd.get(), contents.data(), bytes) == static_cast<ssize_t>(bytes));
@@ -86,6 +86,14 @@ TEST_CASE("set-user-ID programs, large data and files that can be written to are
   OneOpenFile by_program;
   by_program.descriptor.flags = O_RDWR;
   CHECK(by_program.outcome() == "the program can write to it");
+}
+
+TEST_CASE("libraries that belong to a version of the kernel's driver are left out") {
+  for (const char *name :
+       {"libcuda.so.580.159.04", "libcuda.so.1.1", "libnvidia-ptxjitcompiler.so.580.159.04"})
+    CHECK(OneOpenFile(10, name).outcome() == "it belongs to the driver of this machine");
+  for (const char *name : {"libcuda.so.1", "libcudart.so.12.4.127", "libcublas.so.12.4.5.8"})
+    CHECK(OneOpenFile(10, name).outcome() == "taken");
 }
 
 TEST_CASE(
