@@ -39,8 +39,9 @@ inline constexpr u32 kVersion = 1;
 inline constexpr std::string_view kSessionSocket = "session.sock";
 inline constexpr std::string_view kAgentSocketPrefix = "agent-";
 inline constexpr const char *kSessionVariable = "CKPT_SESSION";
-// Set for an isolated program (ckpt-run --isolate) and its proxies: CRIU cannot read shared memory
-// without a name there (proc_map_files_get_link() in the kernel's fs/proc/base.c).
+// Set for a program in a user namespace (ckpt-run --isolate, rootless containers) and its proxies:
+// CRIU cannot read shared memory without a name there (proc_map_files_get_link() in the kernel's
+// fs/proc/base.c).
 inline constexpr const char *kIsolatedVariable = "CKPT_ISOLATED";
 // A file in the session's folder while a dump is under way, on which the dump holds a lock
 // (flock(2)): an agent that starts meanwhile would take no part in it, so it waits.

@@ -11,6 +11,7 @@
 #include "common/proc/status.h"
 #include "helper/protocol.h"
 #include "tools/session/isolation.h"
+#include "tools/session/namespace_root.h"
 
 namespace ckpt::tools {
 namespace {
@@ -134,9 +135,20 @@ std::optional<Credentials> owner_of_image(const ImageManifest &m, const Ownershi
   return std::nullopt;
 }
 
+// The same uid is another user in each.
+void check_namespace(const ImageManifest &m, Reasons &reasons) {
+  if (m.of_namespace_root == is_namespace_root()) return;
+  reasons.push_back(m.of_namespace_root
+                        ? "the program belongs to root of a user namespace (a rootless container), "
+                          "which is not root of this machine: restore it in such a container"
+                        : "the program did not belong to root of a user namespace, as you are "
+                          "(a rootless container): restore it outside of this container");
+}
+
 CriuRights rights_of_root(const ImageManifest &m, const RestoreRequest &request, Reasons &reasons) {
-  CriuRights rights;
+  CriuRights rights{.in_namespace = is_namespace_root()};
   check_root(kRootRestores, reasons);
+  check_namespace(m, reasons);
   if (request.as_root) return rights;
   std::string why;
   std::optional<Credentials> owner = owner_of_image(m, request.recorded, why);
@@ -170,7 +182,7 @@ std::optional<helper::Identity> user_served(const Target &target) {
 }
 
 CriuRights rights_to_dump(const Target &target, Reasons &reasons) {
-  CriuRights rights;
+  CriuRights rights{.in_namespace = is_namespace_root()};
   Ownership owner = ownership_of(target);
   if (owner.user) rights.user = identity_of(*owner.user);
   if (::geteuid() == 0) {

@@ -34,11 +34,14 @@ inline constexpr const char *kContainerOptions =
 struct CriuRights {
   enum class Way { Root, Own, Helper, ForUser };
   Way way = Way::Root;
-  helper::Identity user;     // the program's
-  bool connections = false;  // ForUser: the program has TCP connections
+  helper::Identity user;      // the program's
+  bool connections = false;   // ForUser: the program has TCP connections
+  bool in_namespace = false;  // Root: of a user namespace (namespace_root.h), not of the machine
 
   bool by_helper() const { return way == Way::Helper || way == Way::ForUser; }
   bool unprivileged() const { return way != Way::Root; }
+  // CRIU has to do without what the kernel lets the machine's root do alone.
+  bool without_root() const { return unprivileged() || in_namespace; }
   // With whose rights this tool, too, opens the program's files.
   Credentials for_files() const { return unprivileged() ? Credentials(user) : Credentials(); }
 };

@@ -58,7 +58,7 @@ std::string nameless_memory(const ProcMapping &m) {
 
 // CRIU opens what is watched by its inode (open_by_handle_at(2)), which needs CAP_DAC_READ_SEARCH.
 void check_watches_of_user(const Target &target, const CriuRights &rights, Closables &closables) {
-  if (!rights.unprivileged()) return;
+  if (!rights.without_root()) return;
   for (const Process &p : target.processes)
     for (const Descriptor &d : descriptors_of(p.pid))
       if (d.target.ends_with("inotify") && !inotify_targets(p.pid, d.fd).empty())
@@ -68,23 +68,25 @@ void check_watches_of_user(const Target &target, const CriuRights &rights, Closa
                                                 name_of(p), d.fd, kRemedy)});
 }
 
-void check_mappings_of_isolated(const Target &target, Reasons &reasons) {
-  if (!is_isolated()) return;
+void check_mappings_in_user_namespace(const Target &target, const CriuRights &rights,
+                                      Reasons &reasons) {
+  if (!is_isolated() && !rights.in_namespace) return;
   for (const Process &p : target.processes) {
     std::set<std::string> named;
     for (const ProcMapping &m : proc::mappings_of(p.pid))
       if (std::string what = nameless_memory(m); !what.empty() && named.insert(what).second)
         reasons.push_back(fmt::format(
-            "{} has mapped {}, which CRIU cannot read in an isolated program: start it without "
-            "--isolate, and dump it by ckpt-helper or as root",
-            name_of(p), what));
+            "{} has mapped {}, which CRIU cannot read in a user namespace: {}", name_of(p), what,
+            rights.in_namespace ? "run the program outside of the rootless container"
+                                : "start it without --isolate, and dump it by ckpt-helper or as "
+                                  "root"));
   }
 }
 
 // PTRACE_O_SUSPEND_SECCOMP needs CAP_SYS_ADMIN.
 void check_filters_of_user(const Target &target, const CriuRights &rights, Reasons &reasons) {
   constexpr int kFilter = 2;
-  if (!rights.unprivileged()) return;
+  if (!rights.without_root()) return;
   for (const Process &p : target.processes)
     if (Result<proc::Status> s = proc::read_status(p.pid); s && s->seccomp == kFilter)
       reasons.push_back(fmt::format(
@@ -95,7 +97,7 @@ void check_filters_of_user(const Target &target, const CriuRights &rights, Reaso
 
 Reasons causes_for_user(const Error &of_criu, const Target &target, const CriuRights &rights) {
   Reasons reasons;
-  if (!rights.unprivileged()) return reasons;
+  if (!rights.without_root()) return reasons;
   CriuFiles files = files_as_criu_saves_them(target);
   ImageManifest none;
   check_open_rights(

@@ -19,6 +19,7 @@
 #include "tools/proc/file_writers.h"
 #include "tools/proc/processor.h"
 #include "tools/session/isolation.h"
+#include "tools/session/namespace_root.h"
 #include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
@@ -95,6 +96,7 @@ manifest::Manifest describe_program(const Target &target, const Criu &criu) {
   manifest::Manifest m;
   m.protocol = protocol::kVersion;
   m.isolated = is_isolated();
+  m.of_namespace_root = is_namespace_root();
   m.program = original_path(executable_of(target.root));
   m.argv = arguments_of(target.root);
   m.cwd = working_folder_of(target.root);

@@ -60,7 +60,7 @@ Reasons Dump::refusals() {
   check_scheduling(target_, reasons);
   check_timers(target_, reasons);
   check_filters_of_user(target_, rights_, reasons);
-  check_mappings_of_isolated(target_, reasons);
+  check_mappings_in_user_namespace(target_, rights_, reasons);
   return reasons;
 }
 

@@ -68,7 +68,7 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
                               .plugins = other_mounts ? "" : helper::dump_plugins(),
                               .log = kLog,
                               .errors_only = errors_only(target.smallest_file_size_limit()),
-                              .unprivileged = side.rights.unprivileged(),
+                              .unprivileged = side.rights.without_root(),
                               .tcp_close = side.tcp_close},
                              target.processes.front().ns_pid());
   c.insert(c.end(), criu.begin(), criu.end());

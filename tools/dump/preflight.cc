@@ -29,6 +29,7 @@
 #include "tools/proc/name_services.h"
 #include "tools/proc/process_root.h"
 #include "tools/session/isolation.h"
+#include "tools/session/namespace_root.h"
 #include "tools/session/process_tree.h"
 #include "tools/session/programs.h"
 
@@ -269,12 +270,12 @@ void check_processes(const Target &target, Reasons &reasons) {
 void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   u64 user = namespace_of(target.keeper, "user");
   if (user == namespace_of(::getpid(), "user") && user && user != kFirstUserNamespace &&
-      !is_isolated())
+      !is_isolated() && !is_namespace_root())
     return reasons.push_back(
-        "the program runs in a user namespace (as rootless containers, Apptainer and unshare "
-        "--user "
-        "make it), in which no restore of it would have the rights that it needs: run the program "
-        "outside of that namespace");
+        "the program runs in a user namespace (as Apptainer and unshare --user make it), and only "
+        "root of that namespace has the rights that a dump and a restore need: be its root "
+        "(unshare "
+        "--map-root-user), or run the program outside of it");
   if (user && user != namespace_of(::getpid(), "user") && is_isolated(target.keeper))
     return reasons.push_back(
         fmt::format("the program is isolated (ckpt-run --isolate), and only its user can work on "
@@ -283,8 +284,7 @@ void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   if (user && user != namespace_of(::getpid(), "user"))
     return reasons.push_back(
         "the program runs in another user namespace than ckpt-dump (a rootless container, "
-        "Apptainer, unshare --user), in which no restore of it would have the rights that it "
-        "needs: run the program outside of that namespace");
+        "Apptainer, unshare --user): run ckpt-dump there, as root of that namespace");
   if (target.files.empty()) return;
   std::string path = find_program(criu.path);
   struct stat ours {

@@ -263,12 +263,12 @@ StreamEdits image_edits(const ImageManifest &m, const GrownFiles &grown, const C
     mm.edit_each(MmEntry::kVmas, [&](ProtoMessage &vma) { edit_vma(vma, largest); });
     mm.replace_each(MmEntry::kVmas, pieces_of);
   };
-  auto edit_core = [unprivileged = rights.unprivileged()](ProtoMessage &core) {
+  auto edit_core = [unprivileged = rights.without_root()](ProtoMessage &core) {
     restart_interrupted_wait(core);
     if (unprivileged) fill_bounding_set(core);
   };
   return {.wanted =
-              [unprivileged = rights.unprivileged()](const std::string &n) {
+              [unprivileged = rights.without_root()](const std::string &n) {
                 return n == "files.img" || n.starts_with("mm-") || n.starts_with("core-") ||
                        (unprivileged && n == "tty-info.img");
               },

@@ -29,6 +29,7 @@
 #include "tools/restore/stand_by.h"
 #include "tools/restore/take_over.h"
 #include "tools/restore/waiting_locks.h"
+#include "tools/session/namespace_root.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -187,7 +188,8 @@ Result<> Restore::restore_host_side() {
   }
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
   keeper_.hooks().renewed = [alias = alias_.get()] { alias->renew(); };
-  if (plan_.rights.by_helper() || plan_.manifest.isolated) return try_criu(true);
+  if (plan_.rights.by_helper() || plan_.manifest.isolated || !may_choose_pids())
+    return try_criu(true);
   if (!pids_taken(plan_.manifest) && !terminals_taken(plan_.manifest)) {
     Result<> done = try_criu(false);
     // A number may have been taken since. The copy has not run yet, so a second attempt is safe.
@@ -236,7 +238,7 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
                                       .folder = folder,
                                       .log = kLog,
                                       .errors_only = errors_only(m.file_size_limit),
-                                      .unprivileged = plan_.rights.unprivileged(),
+                                      .unprivileged = plan_.rights.without_root(),
                                       .tcp_close = m.for_copies && m.for_copies->tcp_close,
                                       .inherited = inherited_pipes()});
   s.criu.push_back("--restore-sibling");  // a child of the stem

@@ -33,6 +33,7 @@
 #include "tools/session/job_member.h"
 #include "tools/session/job_signals.h"
 #include "tools/session/keeper.h"
+#include "tools/session/namespace_root.h"
 #include "tools/session/periodic.h"
 #include "tools/session/standard_streams.h"
 
@@ -188,6 +189,7 @@ Result<int> run_program(const Options &options) {
   }
   // Before any thread: a process with several cannot change its user namespace.
   if (options.isolate) CKPT_CHECK(isolate());
+  if (is_namespace_root()) ::setenv(protocol::kIsolatedVariable, "1", 1);
   // The devices that the program may use, and the environment that leads it to our drivers.
   CKPT_TRY(DeviceChoice devices, choose_devices(options.device));
   if (is_split(devices)) return Failure(not_split_at_start());

@@ -62,15 +62,13 @@ bool maps_one_user(pid_t pid) {
   return words.size() == 3 && words[0] == words[1] && words[0] != "0" && words[2] == "1";
 }
 
-// The inode of the user namespace that owns the process's network. 0: it is outside of ours, as
-// that of the machine is (ioctl_ns(2)), or it cannot be read.
-u64 owner_of_network(pid_t pid) {
-  Result<UniqueFd> net = proc::open(pid, "ns/net", O_RDONLY);
-  UniqueFd owner(net ? ::ioctl(net->get(), NS_GET_USERNS) : -1);
+}  // namespace
+
+u64 owner_of_namespace(pid_t pid, const char *name) {
+  Result<UniqueFd> of = proc::open(pid, fmt::format("ns/{}", name), O_RDONLY);
+  UniqueFd owner(of ? ::ioctl(of->get(), NS_GET_USERNS) : -1);
   return owner ? helper::inode_of(owner) : 0;
 }
-
-}  // namespace
 
 Result<> isolate() {
   uid_t uid = ::geteuid();
@@ -89,7 +87,7 @@ Result<> isolate() {
 bool is_isolated(pid_t pid) {
   u64 user = proc::namespace_inode(pid, "user");
   return user != 0 && user != kFirstUserNamespace && maps_one_user(pid) &&
-         owner_of_network(pid) == user;
+         owner_of_namespace(pid, "net") == user;
 }
 
 bool is_isolated() { return is_isolated(::getpid()); }

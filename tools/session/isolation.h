@@ -26,6 +26,10 @@ namespace ckpt::tools {
 // The inode of the machine's first user namespace (PROC_USER_INIT_INO of the kernel's proc_ns.h).
 inline constexpr u64 kFirstUserNamespace = 0xEFFFFFFD;
 
+// The inode of the user namespace in which the process's namespace `name` ("net", "pid") was made.
+// 0: it is outside of ours, as that of the machine is (ioctl_ns(2)), or it cannot be read.
+u64 owner_of_namespace(pid_t pid, const char *name);
+
 // Moves this process, which has one thread and is not root's, into such namespaces.
 Result<> isolate();
 
