@@ -6,6 +6,7 @@
 
 #include "agent/protocol.h"
 #include "common/base/json_fields.h"
+#include "common/base/printable.h"
 #include "storage/format/format.h"
 #include "tools/device/apis.h"
 #include "tools/manifest/carried_files.h"
@@ -84,20 +85,40 @@ bool plausible_agents(const ImageManifest &m) {
          m.requirements.size() <= m.agent_pids.size() * std::size(kApis);
 }
 
-bool plausible(const ImageManifest &m) {
-  auto positive = [](pid_t p) { return p > 0; };
-  bool has_root = false;
-  for (const auto &p : m.processes) {
-    if (!positive(p.pid) || p.group < 0 || p.session < 0 ||
-        !std::ranges::all_of(p.threads, positive) ||
-        !std::ranges::all_of(p.affinities, names_processors))
-      return false;
-    has_root |= p.pid == m.root_pid;
-  }
-  return has_root && plausible_agents(m) && std::ranges::all_of(m.memory_files, plausible_file) &&
-         std::ranges::all_of(m.kept_files, plausible_file) &&
-         std::ranges::all_of(m.kept_fifos, plausible_name) &&
-         std::ranges::all_of(m.carried_files, plausible_file) && plausible_carried(m);
+// What no process can have; "": nothing of it.
+std::string implausible(const ImageManifest::ProcessEntry &p) {
+  auto positive = [](pid_t id) { return id > 0; };
+  if (!positive(p.pid)) return fmt::format("a process has the PID {}", p.pid);
+  if (p.group < 0 || p.session < 0)
+    return fmt::format("process {} has the group {} and the session {}", p.pid, p.group, p.session);
+  auto thread = std::ranges::find_if_not(p.threads, positive);
+  if (thread != p.threads.end())
+    return fmt::format("process {} has a thread with the ID {}", p.pid, *thread);
+  if (!std::ranges::all_of(p.affinities, names_processors))
+    return fmt::format("process {} has a thread without a processor", p.pid);
+  return {};
+}
+
+template <typename Names, typename Test>
+std::string first_without(const Names &names, Test test, std::string_view what) {
+  auto found = std::ranges::find_if_not(names, test);
+  return found == names.end() ? std::string() : fmt::format("{} {}", what, printable(found->path));
+}
+
+// The first thing that no program can have; "": there is none.
+std::string implausible(const ImageManifest &m) {
+  for (const ImageManifest::ProcessEntry &p : m.processes)
+    if (std::string why = implausible(p); !why.empty()) return why;
+  auto is_root = [&m](const ImageManifest::ProcessEntry &p) { return p.pid == m.root_pid; };
+  if (!std::ranges::any_of(m.processes, is_root)) return "its first process is not among them";
+  if (!plausible_agents(m)) return "more devices than processes";
+  constexpr std::string_view kFile = "extents or folders that cannot be of";
+  for (std::string why : {first_without(m.memory_files, plausible_file, kFile),
+                          first_without(m.kept_files, plausible_file, kFile),
+                          first_without(m.kept_fifos, plausible_name, kFile),
+                          first_without(m.carried_files, plausible_file, kFile)})
+    if (!why.empty()) return why;
+  return plausible_carried(m) ? "" : "a carried file that the program did not have";
 }
 
 }  // namespace
@@ -130,8 +151,8 @@ Result<ImageManifest> ImageManifest::parse(const json &manifest) {
   if (!reader.read(manifest, static_cast<Manifest &>(m)))
     return fail("the image's manifest is damaged: {}", reader.why());
   complete(m);
-  if (!plausible(m))
-    return fail("the image's manifest is damaged: it describes impossible processes or files");
+  if (std::string why = implausible(m); !why.empty())
+    return fail("the image's manifest is damaged: it describes what cannot be: {}", why);
   return m;
 }
 

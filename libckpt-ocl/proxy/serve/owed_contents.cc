@@ -54,16 +54,15 @@ cl_int OwedContents::add(const Piece &p) {
 cl_int OwedContents::begin(int tool) {
   if (copier_.joinable() || tool < 0 || !sound_) return CL_INVALID_VALUE;
   tool_.reset(::fcntl(tool, F_DUPFD_CLOEXEC, 0));
+  if (!tool_) return CL_OUT_OF_HOST_MEMORY;
   states_.assign(pieces_.size(), State::Missing);
   there_ = 0;
   over_ = false;
+  // From its start on the thread may have finished, and released everything.
   Result<std::thread> started = start_thread([this] { copy_all(); });
-  if (tool_ && started) {
-    copier_ = std::move(*started);
-    return CL_SUCCESS;
-  }
-  over_ = true;
-  return CL_OUT_OF_HOST_MEMORY;
+  if (started) copier_ = std::move(*started);
+  else over_ = true;
+  return started ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
 }
 
 void OwedContents::settle(u64 number) {
