@@ -25,20 +25,26 @@ class Owner {
   explicit Owner(OwnerPlace place)
       : place_(std::move(place)), held_(driver_), drain_(driver_, held_) {}
 
+  // The tool may want the copies although the program has ended, at whatever moment.
+  Result<> run() {
+    Result<> served = serve_all();
+    drain_.wait();
+    return served;
+  }
+
+ private:
   // Serves one program until it hangs up; then, if it has left its memory here, its next
   // connection.
-  Result<> run() {
+  Result<> serve_all() {
     for (;;) {
       left_ = false;
       CKPT_CHECK(send(Type::Ok, Writer().put(place_.token)));
-      Result<> served = serve();
-      if (returned_) drain_.wait();
-      if (!left_ || returned_) return served;
+      CKPT_CHECK(serve());
+      if (!left_ || returned_) return {};
       CKPT_TRY(place_.connection, next_connection());
     }
   }
 
- private:
   Result<> send(Type type, const Writer &body = {}, std::span<const int> fds = {}) const {
     return send_message(place_.connection.get(), static_cast<u16>(type), body.bytes(), fds);
   }

@@ -277,6 +277,24 @@ def test_a_program_that_is_killed_meanwhile_leaves_a_whole_image(owned):
     owned.ends_well(owned.ckpt.restore("image"))
 
 
+@pytest.mark.parametrize("moment", ["send-ProxyAgain", "sent-ProxyAgain", "sent-MemoryWanted"])
+def test_a_program_that_is_killed_as_it_takes_its_memory_back_leaves_a_whole_image(owned, moment):
+    """The copies go on in the owner, whose program has ended before it had its memory again."""
+    owned.order("cuMemcpyDtoHAsync late")
+    when, message = moment.split("-")
+    owned.ckpt.env["CKPT_TEST_STOP_AT"] = f"{when}-{TYPES[message]}"
+    job = owned.started()
+    del owned.ckpt.env["CKPT_TEST_STOP_AT"]
+    process = owned.dump_held(job, "drain", "--leave-running")
+    wait_for(lambda: not [p for p in tree_of(job.pid) if "chunks" in open(f"/proc/{p}/comm").read()], "the program's end")
+    owned.order()
+    code, text = owned.end(process)
+    assert code == 0, text
+    job.wait()
+    owned.pause.touch()
+    owned.ends_well(owned.ckpt.restore("image"))
+
+
 def test_two_processes_go_on_while_their_memory_is_copied(owned):
     owned.order("cuMemcpyDtoHAsync late")
     job = owned.two_processes()
