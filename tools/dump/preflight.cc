@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "common/base/clock.h"
+#include "agent/protocol.h"
 #include "common/base/driver_files.h"
 #include "common/base/program.h"
 #include "common/base/units.h"
@@ -182,10 +183,13 @@ std::string refused_driver(const Process &p) {
   return {};
 }
 
-// It has the agent's socket, but not the agent's thread, which starts a moment after its socket.
-bool only_inherits_agent(pid_t pid) {
+// It has the agent's socket, but not the agent's thread. The thread starts after its socket, on a
+// busy machine much later; but the name of the socket has the PID of the process that has made it.
+bool only_inherits_agent(const Process &p, const std::string &socket) {
+  std::string own = fmt::format("/{}{}-", protocol::kAgentSocketPrefix, p.ns_pid());
+  if (socket.find(own) != socket.npos) return false;
   auto end = Clock::now() + kAgentStart;
-  while (!runs_agent(pid))
+  while (!runs_agent(p.pid))
     if (Clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     else
@@ -223,7 +227,7 @@ void check_destination(const Target &target, const std::string &image, bool over
 
 void check_processes(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes) {
-    if (target.has_agent(p.pid) && only_inherits_agent(p.pid))
+    if (target.has_agent(p.pid) && only_inherits_agent(p, target.agent_socket(p.pid)))
       reasons.push_back(fmt::format(
           "{} was forked by _Fork() or clone() from a process with a device, which ckpt "
           "does not notice, so it has what belongs to that device: use fork(), vfork() "

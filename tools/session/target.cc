@@ -272,6 +272,12 @@ bool Target::has_agent(pid_t pid) const {
   return std::find(agent_pids.begin(), agent_pids.end(), pid) != agent_pids.end();
 }
 
+std::string Target::agent_socket(pid_t pid) const {
+  for (size_t i = 0; i < agent_pids.size(); i++)
+    if (agent_pids[i] == pid) return agents[i];
+  return {};
+}
+
 u64 Target::smallest_file_size_limit() const {
   u64 smallest = ~u64{0};
   for (const Process &p : processes) smallest = std::min(smallest, file_size_limit_of(p.pid));

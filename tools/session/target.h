@@ -34,6 +34,7 @@ struct Target {
   std::vector<pid_t> escaped;       // started by the program, but no longer in its process tree
 
   bool has_agent(pid_t pid) const;
+  std::string agent_socket(pid_t pid) const;  // "": the process has no agent
   u64 smallest_file_size_limit() const;  // of all processes (RLIMIT_FSIZE)
 };
 
