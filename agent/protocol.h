@@ -266,6 +266,10 @@ enum class Type : u16 {
                       // answered by Ok
   ShareDone = 145,    // {…}: this process uses it no more; answered by Ok
 
+  EventBoardWanted = 147,  // {u32 version, u64 token of the process}: answered by Ok {} + the
+                           // memory of events that processes of the program share
+                           // (common/ipc/event_board.h). Older keepers refuse it
+
   StaysSuspended = 146,  // {u32 version}: the process that sends it is suspended. Unanswered: the
                          // connection stays, and its hang-up says that the keeper has ended. Older
                          // agents connect and send nothing

@@ -7,6 +7,7 @@
 #include "libckpt-cuda/calls/calls.h"
 #include "libckpt-cuda/calls/manager_requests.h"
 #include "libckpt-cuda/entry/pass.h"
+#include "libckpt-cuda/events/interprocess_events.h"
 #include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/ipc_memory.h"
 #include "libckpt-cuda/memory/memory.h"
@@ -35,6 +36,7 @@ CUresult destroyed(CUresult e, CUcontext context) {
   if (e != CUDA_SUCCESS) return e;
   memory().release_context(context);
   ipc_memory().release_context(context);
+  interprocess_events().release_context(context);
   paired_memory().release_context(context);
   pools().context_destroyed(context);
   forget_context(context);

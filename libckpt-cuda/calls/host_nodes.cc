@@ -2,7 +2,7 @@
 //
 // Host functions in graphs. The driver gets a function that counts in their place, and the program
 // is told of its own.
-#include "libckpt-cuda/calls/calls.h"
+#include "libckpt-cuda/calls/private_events.h"
 #include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/lifecycle/host_node_params.h"
 
@@ -53,6 +53,7 @@ CUresult entry_cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *out) {
 CUresult entry_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n,
                               CUgraphNodeParams *given) {
   PASS_OR_RETURN(pass);
+  if (CUresult e = make_private(Id::id_cuGraphAddNode, given); e != CUDA_SUCCESS) return e;
   HostNodeParams params(given);
   return with_memory([&] { return REAL(cuGraphAddNode)(node, graph, after, n, params.get()); });
 }
@@ -61,17 +62,19 @@ CUresult entry_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
   CUresult entry_##symbol(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,             \
                           const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *given) {     \
     PASS_OR_RETURN(pass);                                                                         \
+    if (CUresult e = make_private(Id::id_##symbol, given); e != CUDA_SUCCESS) return e;           \
     HostNodeParams params(given);                                                                 \
     return with_memory([&] { return REAL(symbol)(node, graph, after, edges, n, params.get()); }); \
   }
 ADD_ANY_NODE(cuGraphAddNode_v2)
 ADD_ANY_NODE(cuGraphAddNode_v3)
 
-#define SET_ANY_NODE(symbol)                                              \
-  CUresult entry_##symbol(CUgraphNode node, CUgraphNodeParams *given) {   \
-    PASS_OR_RETURN(pass);                                                 \
-    HostNodeParams params(given);                                         \
-    return with_memory([&] { return REAL(symbol)(node, params.get()); }); \
+#define SET_ANY_NODE(symbol)                                                            \
+  CUresult entry_##symbol(CUgraphNode node, CUgraphNodeParams *given) {                 \
+    PASS_OR_RETURN(pass);                                                               \
+    if (CUresult e = make_private(Id::id_##symbol, given); e != CUDA_SUCCESS) return e; \
+    HostNodeParams params(given);                                                       \
+    return with_memory([&] { return REAL(symbol)(node, params.get()); });               \
   }
 SET_ANY_NODE(cuGraphNodeSetParams)
 SET_ANY_NODE(cuGraphNodeSetParams_v2)
@@ -79,6 +82,8 @@ SET_ANY_NODE(cuGraphNodeSetParams_v2)
 CUresult entry_cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         CUgraphNodeParams *given) {
   PASS_OR_RETURN(pass);
+  if (CUresult e = make_private(Id::id_cuGraphExecNodeSetParams, given); e != CUDA_SUCCESS)
+    return e;
   HostNodeParams params(given);
   return with_memory([&] { return REAL(cuGraphExecNodeSetParams)(exec, node, params.get()); });
 }

@@ -59,6 +59,7 @@ namespace ckpt::cuda {
   X(cuLaunchKernel, PFN_cuLaunchKernel_v4000)                                        \
   X(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050)                               \
   X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000)                              \
+  X(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020)               \
   X(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020)                                        \
   X(cuMemFreeHost, PFN_cuMemFreeHost_v2000)                                          \
   X(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                               \

@@ -5,15 +5,15 @@
 //
 // The problem. A program reaches the driver in two ways: it is linked to symbols of libcuda.so.1
 // (-lcuda, dlsym), or it asks cuGetProcAddress for pointers, as every CUDA runtime does. We must
-// replace 230 entries, and hold the 400 others back while the driver is checkpointed. Their
+// replace 340 entries, and hold the 340 others back while the driver is checkpointed. Their
 // parameters need not be known for that.
 //
-// Example. The program calls cuGetErrorName, which needs nothing from us, cuEventRecord, which is
+// Example. The program calls cuGetErrorName, which needs nothing from us, cuStreamQuery, which is
 // held back, and cuMemAlloc_v2, which we replace:
 //
 //   cuGetErrorName: endbr64            target_cuGetErrorName: .quad the driver's cuGetErrorName
 //                   jmp *target(%rip)
-//   cuEventRecord:  endbr64            target_cuEventRecord: .quad a thunk (held_calls.h)
+//   cuStreamQuery:  endbr64            target_cuStreamQuery: .quad a thunk (held_calls.h)
 //                   jmp *target(%rip)
 //   cuMemAlloc_v2:  endbr64            target_cuMemAlloc_v2: .quad entry_cuMemAlloc_v2
 //                   jmp *target(%rip)

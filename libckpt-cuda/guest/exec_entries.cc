@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Executable graphs: how they are made, changed, launched and destroyed (sliced_graph.h).
-#include "libckpt-cuda/calls/calls.h"
+#include "libckpt-cuda/calls/private_events.h"
 #include "libckpt-cuda/guest/launches.h"
 #include "libckpt-cuda/guest/node_params.h"
 #include "libckpt-cuda/guest/sliced_graph.h"
@@ -111,12 +111,13 @@ SET_EXEC_NODE_IN_CONTEXT(cuGraphExecMemcpyNodeSetParams, cuGraphMemcpyNodeSetPar
 SET_EXEC_NODE_IN_CONTEXT(cuGraphExecMemsetNodeSetParams, cuGraphMemsetNodeSetParams,
                          CUDA_MEMSET_NODE_PARAMS_v1)
 
-#define SET_EXEC_NODE(symbol, same, Value)                                         \
-  CUresult guest_##symbol(CUgraphExec exec, CUgraphNode node, Value given) {       \
-    PASS_OR_RETURN(pass);                                                          \
-    return change_node(                                                            \
-        exec, node, [&] { return REAL(symbol)(exec, node, given); },               \
-        [&](CUgraphNode mine) { return guest::graph_calls().same(mine, given); }); \
+#define SET_EXEC_NODE(symbol, same, Value)                                              \
+  CUresult guest_##symbol(CUgraphExec exec, CUgraphNode node, Value given) {            \
+    PASS_OR_RETURN(pass);                                                               \
+    if (CUresult e = make_private(Id::id_##symbol, given); e != CUDA_SUCCESS) return e; \
+    return change_node(                                                                 \
+        exec, node, [&] { return REAL(symbol)(exec, node, given); },                    \
+        [&](CUgraphNode mine) { return guest::graph_calls().same(mine, given); });      \
   }
 SET_EXEC_NODE(cuGraphExecEventRecordNodeSetEvent, cuGraphEventRecordNodeSetEvent, CUevent)
 SET_EXEC_NODE(cuGraphExecEventWaitNodeSetEvent, cuGraphEventWaitNodeSetEvent, CUevent)
@@ -145,6 +146,8 @@ CUresult guest_cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
 CUresult guest_cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         CUgraphNodeParams *given) {
   PASS_OR_RETURN(pass);
+  if (CUresult e = make_private(Id::id_cuGraphExecNodeSetParams, given); e != CUDA_SUCCESS)
+    return e;
   AnyNodeParams params(given);
   auto real = [&] { return REAL(cuGraphExecNodeSetParams)(exec, node, params.get()); };
   if (given == nullptr || given->type != CU_GRAPH_NODE_TYPE_GRAPH)

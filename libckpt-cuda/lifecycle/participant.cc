@@ -17,6 +17,7 @@
 #include "libckpt-cuda/entry/held_calls.h"
 #include "libckpt-cuda/entry/newer_entries.h"
 #include "libckpt-cuda/entry/pass.h"
+#include "libckpt-cuda/events/interprocess_events.h"
 #include "libckpt-cuda/lifecycle/blockers.h"
 #include "libckpt-cuda/lifecycle/contents.h"
 #include "libckpt-cuda/lifecycle/devices.h"
@@ -131,6 +132,7 @@ class Cuda final : public agent::Participant {
   Result<> lock() override {
     CKPT_CHECK(hold_calls());
     CKPT_CHECK(owned_.leave());
+    CKPT_CHECK(interprocess_events().leave());
     CKPT_CHECK(unmap_served_memory());
     outside_.start();
     locked_ = true;
@@ -262,6 +264,7 @@ class Cuda final : public agent::Participant {
     if (!attached) unsuited_ = attached.error().what;
     if (attached) owned_.take_back();
     if (attached) attached = remap_served_memory();
+    if (attached) attached = interprocess_events().arrive();
     if (!attached) {
       leave_again();
       return attached;

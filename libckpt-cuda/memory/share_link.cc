@@ -24,7 +24,8 @@ bool fill_randomly(void *out, size_t bytes) {
   return ::getrandom(out, bytes, 0) == static_cast<ssize_t>(bytes);
 }
 
-// Tells this process from the others of its session. 0: the system gives no random numbers.
+}  // namespace
+
 u64 process_token() {
   static const u64 kToken = [] {
     u64 token = 0;
@@ -32,8 +33,6 @@ u64 process_token() {
   }();
   return kToken;
 }
-
-}  // namespace
 
 Result<ShareId> new_share_id() {
   ShareId id{};
@@ -63,24 +62,28 @@ std::string uuid_of(CUdevice device) {
   return uuid_text(uuid);
 }
 
-Result<Message> ShareLink::ask(Type type, const ShareId &id, ByteView more,
-                               std::span<const int> fds) {
+Result<Message> ShareLink::send(Type type, const Writer &body, std::span<const int> fds) {
   if (!keeper_) {
     CKPT_TRY(keeper_, connect_unix(agent::session_socket()));
     CKPT_CHECK(set_receive_timeout(keeper_.get(), kKeeperPatience));
   }
-  Writer body;
-  body.put(protocol::kVersion)
-      .put(process_token())
-      .put(id[0])
-      .put(id[1])
-      .raw(more.data(), more.size());
   CKPT_CHECK(send_message(keeper_.get(), static_cast<u16>(type), body.bytes(), fds));
   CKPT_TRY(std::optional<Message> m, receive_message(keeper_.get()));
   if (!m) return fail("the session keeper has closed the connection");
   if (static_cast<Type>(m->type) == Type::Ok) return std::move(*m);
   Reader in = m->reader();
   return fail("{}", in.str());
+}
+
+Result<Message> ShareLink::ask(Type type, const ShareId &id, ByteView more,
+                               std::span<const int> fds) {
+  Writer body;
+  body.put(protocol::kVersion)
+      .put(process_token())
+      .put(id[0])
+      .put(id[1])
+      .raw(more.data(), more.size());
+  return send(type, body, fds);
 }
 
 Result<> ShareLink::offer(const ShareId &id, const Offer &o) {
@@ -122,6 +125,14 @@ Result<> ShareLink::away(const ShareId &id) {
 Result<> ShareLink::done(const ShareId &id) {
   CKPT_CHECK(ask(Type::ShareDone, id));
   return {};
+}
+
+Result<UniqueFd> ShareLink::event_board() {
+  Writer body;
+  body.put(protocol::kVersion).put(process_token());
+  CKPT_TRY(Message m, send(Type::EventBoardWanted, body));
+  if (m.fds.size() != 1) return fail("the session keeper's answer is malformed");
+  return std::move(m.fds[0]);
 }
 
 }  // namespace ckpt::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The questions about shared device memory to the session's keeper (tools/session/device_shares.h).
+// The questions to the session's keeper about what its processes share: device memory
+// (tools/session/device_shares.h) and events (tools/session/shared_events.h).
 #pragma once
 
 #include <array>
@@ -19,6 +20,9 @@ using ShareId = std::array<u64, 2>;
 
 // From the kernel's random numbers, so that it cannot be guessed.
 Result<ShareId> new_share_id();
+
+// Tells this process from the others of its session. 0: the system gives no random numbers.
+u64 process_token();
 
 // The handle of physical memory as a descriptor, and back. A context must be current.
 Result<UniqueFd> export_physical(Physical physical);
@@ -49,9 +53,14 @@ class ShareLink {
   Result<> away(const ShareId &id);
   Result<> done(const ShareId &id);
 
+  // The memory of the session's board of events. The keeper notices from now on when this process
+  // ends.
+  Result<UniqueFd> event_board();
+
  private:
   Result<Message> ask(protocol::Type type, const ShareId &id, ByteView more = {},
                       std::span<const int> fds = {});
+  Result<Message> send(protocol::Type type, const Writer &body, std::span<const int> fds = {});
 
   UniqueFd keeper_;
 };

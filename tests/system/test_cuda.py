@@ -350,14 +350,14 @@ def test_managed_memory_is_refused_with_a_workaround(cuda, way):
     assert "PASSED" in copy.text
 
 
-def test_events_are_not_shared_with_other_processes_by_name(cuda):
+def test_events_of_a_program_with_an_owner_are_not_shared_by_name(cuda):
     """So nothing is shared when the program is dumped."""
-    job = cuda.start("ipc", source="refused.cu")
+    job = cuda.start("ipc", source="refused.cu", options=["--device-owner"])
     names = ("cuIpcGetEventHandle", "cuIpcOpenEventHandle")
     wait_for(lambda: names[-1] in job.error_text, "the last message")
     for name in names:
         assert job.error_text.count(f"{name}") == 1, job.error_text
-    assert "events shared with another process cannot be checkpointed" in job.error_text
+    assert "ckpt-run --device-owner" in job.error_text
     cuda.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
     cuda.go_on()

@@ -48,6 +48,7 @@ CHECKED_ELSEWHERE = {
     "ChosenWanted": "test_remote_cuda_moves.py: only CUDA on devices of other nodes and moves ask it",
     **dict.fromkeys(["ShareOffered", "ShareWanted", "ShareOwned", "ShareLoaded", "ShareAway", "ShareDone"],
                     "device_shares_test.cc and test_cuda_ipc.py: processes end at any time, and dumps at their steps"),
+    "EventBoardWanted": "event_board_test.cc and test_cuda_ipc_events.py: likewise",
 }
 
 # Sent only where there are several processes with CUDA, or by a process of the keeper's for the agent's own question.

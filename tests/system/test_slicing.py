@@ -30,11 +30,11 @@ LEFT_OUT = {name: why for why, names in {
     "it fails on purpose, in a way that an argument chooses": ["errors.cu", "refused.cu"],
     "it runs until there is a file": ["mapping.cu", "objects.cu", "queue.cu"],
     "it needs arguments, files or other programs": ["chunks.cu", "forked.cc", "future.cc", "histories.cc", "hold.cu", "late.cc", "moved.cu",
-                                                   "remote_unplaced.cu", "tenant.cu", "tenants.cu", "waiting.cu"],
+                                                   "ipc_events.cu", "ipc_memory.cu", "remote_unplaced.cu", "tenant.cu", "tenants.cu", "waiting.cu"],
     "it is for devices of other nodes": ["remote_graph_rules.cu", "remote_hints.cu", "remote_opaque.cu"],
     "it checks that it has no sockets, and ckpt-run gives it one": ["driver.cc"],
     "it checkpoints itself": ["away.cc"],
-    "it shares memory, which ckpt-run refuses": ["ipc.cu"],
+    "it checkpoints itself by the driver's calls": ["ipc.cu"],
     "it launches no kernel": ["counted.cu", "kept.cu", "nvml.cc", "rdma.cc", "taken.cu", "ways.cc"],
     "it is a library": ["constructor.cc", "plugin.cu"],
 }.items() for name in names}

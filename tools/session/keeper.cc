@@ -177,6 +177,7 @@ void Keeper::image_complete(std::string image, std::optional<std::string> moved_
 
 Keeper::Outcome Keeper::run() {
   while (!finished()) turn();
+  requests_.settle();
   if (outcome_.image) reap_dumped_processes();
   return std::move(outcome_);
 }

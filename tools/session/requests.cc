@@ -73,6 +73,9 @@ void report_in_background(pid_t program, const Error &error) {
 
 }  // namespace
 
+KeeperRequests::KeeperRequests(Keeper &keeper)
+    : keeper_(keeper), events_([&keeper](int fd, auto f) { keeper.watch(fd, std::move(f)); }) {}
+
 KeeperRequests::Client::Client(UniqueFd fd, Listener::Id newcomer, pid_t peer)
     : fd(std::move(fd)), newcomer(newcomer), peer(peer), requests(kMaxRequestBytes) {}
 
@@ -157,6 +160,7 @@ Result<KeeperRequests::Answer> KeeperRequests::handle(Client &client, Message &m
     case Type::ShareLoaded:
     case Type::ShareAway:
     case Type::ShareDone: return share_memory(client, message);
+    case Type::EventBoardWanted: return share_events(client, message);
     case Type::FilesWanted: keeper_.files_.write_missing(); return Answer::Ok;
     case Type::StaysSuspended: return Answer::Sent;
     default: break;

@@ -19,6 +19,7 @@
 #include "common/ipc/listener.h"
 #include "common/ipc/message_reader.h"
 #include "tools/session/device_shares.h"
+#include "tools/session/shared_events.h"
 
 namespace ckpt::tools {
 
@@ -26,7 +27,7 @@ class Keeper;
 
 class KeeperRequests {
  public:
-  explicit KeeperRequests(Keeper &keeper) : keeper_(keeper) {}
+  explicit KeeperRequests(Keeper &keeper);
 
   Result<> listen(const std::string &socket_path);
   int listener_fd() const { return listener_->fd(); }
@@ -36,6 +37,8 @@ class KeeperRequests {
   // The connections, in the order in which serve() gets the results of poll(2).
   void add_to(std::vector<pollfd> &fds) const;
   void serve(std::span<const pollfd> polled);
+  // Before the keeper ends, which other processes of the program may outlive.
+  void settle() { events_.settle(); }
 
  private:
   struct Client {
@@ -68,6 +71,7 @@ class KeeperRequests {
   Result<Answer> start_checkpoint(Client &client, Message &message);
   Result<Answer> accept_restored(Client &client, Message &message);
   Result<Answer> share_memory(Client &client, Message &message);
+  Result<Answer> share_events(Client &client, Message &message);
 
   Keeper &keeper_;
   std::unique_ptr<Listener> listener_;
@@ -75,6 +79,7 @@ class KeeperRequests {
   // Files with device contents of processes in a checkpoint, by token.
   std::map<u64, std::vector<UniqueFd>> contents_;
   DeviceShares shares_{share_user_lives};
+  SharedEvents events_;
 };
 
 }  // namespace ckpt::tools

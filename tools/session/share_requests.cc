@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The requests about device memory that processes share (device_shares.h).
+// The requests about what processes share: device memory (device_shares.h) and events
+// (shared_events.h).
 #include "tools/session/requests.h"
 
 #include "agent/protocol.h"
@@ -60,6 +61,16 @@ Result<KeeperRequests::Answer> KeeperRequests::share_memory(Client &client, Mess
     case Type::ShareAway: shares_.away(id, user); return Answer::Ok;
     default: shares_.done(id, user); return Answer::Ok;
   }
+}
+
+Result<KeeperRequests::Answer> KeeperRequests::share_events(Client &client, Message &message) {
+  Reader in = message.reader();
+  in.get<u32>();
+  u64 token = in.get<u64>();
+  if (!in.done() || token == 0) return fail("malformed request about shared events");
+  CKPT_TRY(int memory, events_.join(token, client.peer));
+  CKPT_CHECK(send_message_at_once(client.fd.get(), static_cast<u16>(Type::Ok), {}, {&memory, 1}));
+  return Answer::Sent;
 }
 
 }  // namespace ckpt::tools

@@ -204,7 +204,7 @@ static void wait_for_go() {
 }
 
 static void rules() {
-  int *p, on_host = 0, supported = 1;
+  int *p, on_host = 0, supported = 0;
   void *pooled;
   CUDA(cudaMalloc(&p, 5000));
   cudaIpcMemHandle_t h, again, forged{};
@@ -225,7 +225,7 @@ static void rules() {
   CHECK(cudaIpcCloseMemHandle(p) == cudaErrorInvalidValue);
   cudaGetLastError();
   CUDA(cudaDeviceGetAttribute(&supported, cudaDevAttrIpcEventSupport, 0));
-  CHECK(supported == 0);
+  CHECK(supported == 1);
   u32 capable = 0;
   CHECK(cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                               reinterpret_cast<CUdeviceptr>(p)) == CUDA_SUCCESS);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // refused managed | capture | heap | kernel | hostfunction | ipc: enters a state that cannot be
-// checkpointed, or not at once, or (heap) only with a warning, or (ipc) that ckpt-run keeps it from.
+// checkpointed, or not at once, or (heap) only with a warning, or (ipc) that a memory owner or another
+// node keeps it from.
 // Prints "ready", leaves the state
 // when the file "pause" has been removed, and checks its results.
 #include <unistd.h>
@@ -106,7 +107,7 @@ static void hostfunction() {
   CUDA(cudaDeviceSynchronize());
 }
 
-// A program under ckpt-run cannot share events with other processes, and is told so.
+// Events of such a program cannot be shared with other processes, and it is told so.
 static void ipc() {
   int supported = 1;
   cudaIpcEventHandle_t handle{};
