@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import select
+import shutil
 import signal
 import sys
 import time
@@ -48,6 +49,7 @@ def test_other_images(ckpt, kind):
     elif kind == "encrypted":
         (pathlib.Path(ckpt.folder) / "key").write_bytes(os.urandom(32))
         (pathlib.Path(ckpt.folder) / "key").chmod(0o600)
+        shutil.chown(pathlib.Path(ckpt.folder) / "key", pathlib.Path(ckpt.folder).stat().st_uid)
         options = ["--key-file", "key"]
         ckpt.dump(job.pid, "two", *options)
     else:
