@@ -21,7 +21,7 @@ from test_kills import state
 def test_a_program_reads_what_it_had_and_is_dumped_again(ckpt, image):
     touch(ckpt, "finish")
     copy = ckpt.restore("one", "--lazy", "--json-report", "report.json")
-    copy.wait_lines(1)
+    copy.wait_text("\n")
     assert copy.lines == [RIGHT], copy.error_text
     report = pathlib.Path(ckpt.folder) / "report.json"
     lazy = wait_for(lambda: json.loads(report.read_text())["lazy"].get("arrived_seconds") and

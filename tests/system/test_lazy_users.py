@@ -45,7 +45,7 @@ def test_nothing_of_it_is_left_in_the_program(ckpt, image):  # noqa: F811
     program = copy.program()
     assert holds_nothing(program), descriptors(program)
     os.kill(copy.pid, signal.SIGCONT)
-    copy.wait_lines(1)
+    copy.wait_text("\n")
     assert copy.lines == RIGHT_LINES[:1], copy.error_text
     wait_for(lambda: holds_nothing(copy.pid), "the end of the keeper's userfaultfds")
     assert holds_nothing(program) and holds_nothing(stem_of(program)) and os.stat(f"/proc/{program}/fd").st_uid == UID
