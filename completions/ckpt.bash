@@ -465,7 +465,7 @@ _ckpt_helper() {
   case $prev in
     --socket | --criu) _ckpt_files ;;
     --folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
-    *) _ckpt_words '--socket --criu --folder --per-user --total --version --help' ;;
+    *) _ckpt_words '--socket --criu --folder --per-user --total --lazy --version --help' ;;
   esac
 }
 

@@ -45,6 +45,7 @@ struct Options {
   std::string criu = default_criu();
   std::string folder = "/run/ckpt-helper";
   size_t per_user = 256, total = 1024;
+  bool lazy = false;
 };
 
 constexpr const char *kHelp =
@@ -63,6 +64,8 @@ Options:
   --per-user=N    requests and restored programs of one user at a time
                   (default: 256)
   --total=N       the same for all users (default: 1024)
+  --lazy          let users restore lazily (ckpt-restore --lazy). This gives
+                  them what vm.unprivileged_userfaultfd=0 keeps from them
 )";
 
 bool parse_count(const char *text, size_t &count) {
@@ -74,11 +77,16 @@ bool parse_count(const char *text, size_t &count) {
 
 // No value: go on. Otherwise the exit code.
 std::optional<int> parse(int argc, char **argv, Options &o) {
-  enum { Help = 'h', Version, Socket, Criu, Folder, PerUser, Total };
-  constexpr option kOptions[] = {{"help", 0, nullptr, Help},     {"version", 0, nullptr, Version},
-                                 {"socket", 1, nullptr, Socket}, {"criu", 1, nullptr, Criu},
-                                 {"folder", 1, nullptr, Folder}, {"per-user", 1, nullptr, PerUser},
-                                 {"total", 1, nullptr, Total},   {}};
+  enum { Help = 'h', Version, Socket, Criu, Folder, PerUser, Total, Lazy };
+  constexpr option kOptions[] = {{"help", 0, nullptr, Help},
+                                 {"version", 0, nullptr, Version},
+                                 {"socket", 1, nullptr, Socket},
+                                 {"criu", 1, nullptr, Criu},
+                                 {"folder", 1, nullptr, Folder},
+                                 {"per-user", 1, nullptr, PerUser},
+                                 {"total", 1, nullptr, Total},
+                                 {"lazy", 0, nullptr, Lazy},
+                                 {}};
   bool sound = true;
   for (int c; (c = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
       case Help: std::fputs(kHelp, stdout); return 0;
@@ -87,6 +95,7 @@ std::optional<int> parse(int argc, char **argv, Options &o) {
       case Criu: o.criu = optarg; break;
       case Folder: o.folder = optarg; break;
       case PerUser: sound = sound && parse_count(optarg, o.per_user); break;
+      case Lazy: o.lazy = true; break;
       case Total: sound = sound && parse_count(optarg, o.total); break;
       default: sound = false;
     }
@@ -117,8 +126,10 @@ class Acceptor {
   Acceptor(std::unique_ptr<Listener> listener, const Options &o)
       : listener_(std::move(listener)),
         options_(o),
-        service_{
-            .criu = o.criu, .folder = o.folder, .capabilities = bit_of(CAP_CHECKPOINT_RESTORE)} {
+        service_{.criu = o.criu,
+                 .folder = o.folder,
+                 .capabilities = bit_of(CAP_CHECKPOINT_RESTORE),
+                 .lazy = o.lazy} {
     sigset_t set;
     ::sigemptyset(&set);
     ::sigaddset(&set, SIGCHLD);

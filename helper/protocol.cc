@@ -34,7 +34,7 @@ Result<bool> finish_dump(Request &request, Message frame) {
 }
 
 Result<bool> finish_restore(Request &request, Message frame) {
-  constexpr u8 kAllFlags = kErrorsOnly | kTerminal | kOwnTerminals;
+  constexpr u8 kAllFlags = kErrorsOnly | kTerminal | kOwnTerminals | kLazy;
   Reader in = frame.reader();
   request.root = in.get<i32>();
   request.last_pid = in.get<i32>();
@@ -58,6 +58,8 @@ Result<bool> add_frame(Request &request, Message frame) {
     case Type::Inherit: return add_inherited(request, std::move(frame));
     case Type::Dump: return finish_dump(request, std::move(frame));
     case Type::Restore: return finish_restore(request, std::move(frame));
+    case Type::Lazy:
+      return frame.body.empty() && frame.fds.empty() ? Result<bool>(true) : malformed();
     default: return fail("this version of ckpt-helper does not know request {}", frame.type);
   }
 }

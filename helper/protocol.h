@@ -10,14 +10,20 @@
 //                         use there, u8 flags (below), string, string: a folder of the caller
 //                         that is to be seen as the other one
 //                         descriptors: CRIU's log, and with kTerminal a terminal
+//            Lazy         nothing: may a restore have kLazy?
 //   helper   Refused      string what, string hint. The connection is closed.
 //            Streams      i32 PID of CRIU (a dump) or of the stem (a restore); descriptor: a
 //                         connection with CRIU (tools/criu/streamer.h). Without a descriptor: CRIU
 //                         has ended before.
+//            Lazy         to Lazy: yes. The connection is closed.
 //   From then on both sides send no frames:
 //   helper   Event        as they happen
 //   tool     one byte     after Started: the program has its keeper. If the connection ends before
 //                         that, the stem ends the copy.
+//   With kLazy, in frames, after Started and before that byte:
+//   tool     Userfaultfd  i32 PID of a process of the restored program. Any number of times.
+//   helper   Userfaultfd  descriptor: the process's userfaultfd; or Refused
+//   tool     Enough       no other one follows
 //
 // A tool and a helper may be of different versions: messages are only added.
 #pragma once
@@ -35,12 +41,22 @@ inline constexpr const char *kSocketVariable = "CKPT_HELPER";
 // The name of the parent process of a program that the helper has restored.
 inline constexpr const char *kStemName = "ckpt-stem";
 
-enum class Type : u16 { Inherit = 1, Dump = 2, Restore = 3, Streams = 64, Refused = 65 };
+enum class Type : u16 {
+  Inherit = 1,
+  Dump = 2,
+  Restore = 3,
+  Lazy = 4,
+  Userfaultfd = 5,
+  Enough = 6,
+  Streams = 64,
+  Refused = 65
+};
 
 enum RestoreFlag : u8 {
   kErrorsOnly = 1,    // in CRIU's log
   kTerminal = 2,      // the program leads a session on a terminal
   kOwnTerminals = 4,  // pseudo-terminals of its own
+  kLazy = 8,          // the program gets a part of its memory later (ckpt-restore --lazy)
 };
 
 // What happens to CRIU and to the program.

@@ -25,6 +25,7 @@
 #include "helper/protocol.h"
 #include "helper/stem.h"
 #include "helper/streams.h"
+#include "helper/userfaultfds.h"
 #include "helper/vetting.h"
 
 namespace ckpt::helper {
@@ -49,6 +50,13 @@ Result<> check_program(pid_t root, const Credentials &caller) {
                               "end that process first, or dump the program as root");
   }
   return {};
+}
+
+Result<> check_lazy(const Service &service) {
+  if (service.lazy) return check_userfaultfds();
+  return fail_with_hint("users may not restore lazily (--lazy) here",
+                        "leave --lazy out, or ask the administrator: ckpt-helper(8) says what its "
+                        "option --lazy gives to users");
 }
 
 class Serving {
@@ -78,7 +86,14 @@ class Serving {
     return write_all(connection_.get(), view(&ended, sizeof ended));
   }
 
+  Result<> say_whether_lazy() {
+    CKPT_CHECK(check_lazy(service_));
+    return send_message(connection_.get(), static_cast<u16>(Type::Lazy));
+  }
+
   Result<> restore(Request request) {
+    bool lazy = request.flags & kLazy;
+    if (lazy) CKPT_CHECK(check_lazy(service_));
     CKPT_TRY(StreamFolder folder,
              StreamFolder::create(service_.folder, StreamFolder::For::Restore));
     CKPT_TRY(auto events, socket_pair());
@@ -96,7 +111,8 @@ class Serving {
     request.terminal.reset();
     CKPT_TRY(MadeNamespace made, MadeNamespace::remember(service_.folder, stem));
     CKPT_CHECK(connect_criu(folder, stem, request.log.get()));
-    forward(events.first.get());
+    Userfaultfds userfaultfds(stem, caller_);
+    forward(events.first.get(), lazy ? &userfaultfds : nullptr);
     ::waitpid(stem, nullptr, 0);
     return {};
   }
@@ -164,24 +180,42 @@ class Serving {
   }
 
   // Copies events to the caller, and what it says to the stem, until the stem has ended.
-  void forward(int stem) {
-    char buffer[256];
+  void forward(int stem, Userfaultfds *userfaultfds) {
     pollfd fds[]{{stem, POLLIN, 0}, {connection_.get(), POLLIN, 0}};
     for (;;) {
       if (::poll(fds, 2, -1) < 0) continue;
       if (fds[0].revents) {
-        ssize_t n = ::read(stem, buffer, sizeof buffer);
-        if (n <= 0) return;
-        (void)write_all(connection_.get(), view(buffer, static_cast<size_t>(n)));
-      }
-      if (fds[1].revents == 0) continue;
-      ssize_t n = ::read(connection_.get(), buffer, sizeof buffer);
-      if (n > 0) {
-        (void)write_all(stem, view(buffer, static_cast<size_t>(n)));
-      } else {
+        Event event;
+        if (!read_exactly(stem, &event, sizeof event)) return;
+        (void)write_all(connection_.get(), view(&event, sizeof event));
+        if (event.kind == Event::Started && userfaultfds) give_userfaultfds(*userfaultfds);
+      } else if (fds[1].revents && !pass_on(stem)) {
         ::shutdown(stem, SHUT_WR);
         fds[1].fd = -1;
       }
+    }
+  }
+
+  // False: the caller has hung up.
+  bool pass_on(int stem) {
+    char buffer[256];
+    ssize_t n = ::read(connection_.get(), buffer, sizeof buffer);
+    if (n > 0) (void)write_all(stem, view(buffer, static_cast<size_t>(n)));
+    return n > 0;
+  }
+
+  // CRIU has ended, and the program is still stopped. A hang-up is seen by the next read, too.
+  void give_userfaultfds(Userfaultfds &userfaultfds) {
+    constexpr size_t kMaxBytes = sizeof(i32);
+    for (;;) {
+      auto frame = receive_message(connection_.get(), kMaxBytes);
+      if (!frame || !*frame || static_cast<Type>((*frame)->type) != Type::Userfaultfd) return;
+      Result<UniqueFd> made = userfaultfds.make((*frame)->reader().get<i32>());
+      if (made)
+        (void)send_message(connection_.get(), static_cast<u16>(Type::Userfaultfd), {},
+                           {{made->get()}});
+      else
+        refuse(connection_.get(), made.error());
     }
   }
 
@@ -210,7 +244,11 @@ Result<> serve_request(int connection, const Service &service) {
     return fail_with_hint("kernel.yama.ptrace_scope does not let CRIU trace the program",
                           "sysctl kernel.yama.ptrace_scope=0, or run this command as root");
   Serving serving(UniqueFd(::dup(connection)), service, std::move(identity), limits);
-  return request.type == Type::Dump ? serving.dump(request) : serving.restore(std::move(request));
+  switch (request.type) {
+    case Type::Dump: return serving.dump(request);
+    case Type::Lazy: return serving.say_whether_lazy();
+    default: return serving.restore(std::move(request));
+  }
 }
 
 }  // namespace
@@ -231,6 +269,7 @@ int serve_starter(const char *const *arguments) {
   Service service{.criu = arguments[3],
                   .folder = arguments[4],
                   .capabilities = std::strtoull(arguments[2], nullptr, 16),
+                  .lazy = true,
                   .for_root = &*identity};
   if (Result<> ready = prepare_folder(service.folder); !ready) {
     refuse(connection.get(), ready.error());

@@ -17,6 +17,7 @@ struct Service {
   std::string folder;    // of root's, for what lives as long as a request
   u64 capabilities = 0;  // of CRIU
   std::string plugins = trusted_dump_plugins();
+  bool lazy = false;  // restores may be lazy (helper/userfaultfds.h)
   // The request comes from root's own tool, for a program of this user. It may dump programs in any
   // namespace.
   const Identity *for_root = nullptr;

@@ -3,6 +3,8 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -149,6 +151,12 @@ Result<std::vector<int>> own_descriptors() {
 }
 
 std::vector<int> descriptors_of(pid_t pid) { return numbers_in(path(pid, "fd")); }
+
+UniqueFd duplicate_descriptor(pid_t pid, int fd) {
+  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return {};
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), fd, 0)));
+}
 
 std::vector<pid_t> tree_of(pid_t root) {
   std::multimap<pid_t, pid_t> children;

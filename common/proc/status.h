@@ -13,6 +13,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
 namespace ckpt::proc {
 
@@ -48,6 +49,8 @@ std::vector<pid_t> threads_of(pid_t pid);
 // The descriptors that a process has open. None of one that has ended meanwhile, for which an
 // iterator of std::filesystem would throw.
 std::vector<int> descriptors_of(pid_t pid);
+// A duplicate of one of them (pidfd_getfd(2)); needs the right to trace the process.
+UniqueFd duplicate_descriptor(pid_t pid, int fd);
 // Those of this process, without that of the look itself.
 Result<std::vector<int>> own_descriptors();
 // `root` and its descendants.

@@ -374,6 +374,7 @@ class Tools:
         self.jobs = []
         self.detached = []
         self.held = []  # tools that stop themselves at a step
+        self.prefix = []  # of the commands of tools: setpriv, for another user than root
         # Not in `folder`: a socket's path has at most 107 bytes, and pytest's folders have long names.
         self.runtime = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
         self.env = dict(os.environ, CKPT_RUNTIME_DIR=str(self.runtime))
@@ -384,7 +385,7 @@ class Tools:
 
     def start(self, tool, args, **streams):
         env = dict(self.env, **streams.pop("env", {}))
-        job = Job([self.tool(tool), *args], env=env, cwd=self.folder, **streams)
+        job = Job([*self.prefix, self.tool(tool), *args], env=env, cwd=self.folder, **streams)
         self.jobs.append(job)
         return job
 
@@ -403,14 +404,14 @@ class Tools:
         return self.start("ckpt-restore", [*options, image], **streams)
 
     def restore_detached(self, image, *options):
-        r = subprocess.run([self.tool("ckpt-restore"), "--detach", *options, str(image)], env=self.env, cwd=self.folder,
+        r = subprocess.run([*self.prefix, self.tool("ckpt-restore"), "--detach", *options, str(image)], env=self.env, cwd=self.folder,
                            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=DEADLINE / fair_share())
         assert r.returncode == 0, r.stderr
         self.detached.append(int(r.stdout))
         return self.detached[-1]
 
     def dump_process(self, pid, image, *options, env=None):
-        return subprocess.run([self.tool("ckpt-dump"), str(pid), "-o", str(image), "--json", *options],
+        return subprocess.run([*self.prefix, self.tool("ckpt-dump"), str(pid), "-o", str(image), "--json", *options],
                               env=dict(self.env, **(env or {})), cwd=self.folder, capture_output=True, text=True,
                               timeout=DEADLINE / fair_share())
 

@@ -134,12 +134,12 @@ def root(user):
 
 
 class Helper:
-    def __init__(self, folder, *command):
+    def __init__(self, folder, *command, options=()):
         self.socket = str(folder / "helper.sock")
         self.folder = folder
         self.log = folder / "helper.log"
         self.process = subprocess.Popen([*command, str(HELPER), "--socket", self.socket, "--folder", str(folder / "run"),
-                                         "--per-user", "6"], stderr=self.log.open("w"), env={"CKPT_LOG": "info"})
+                                         "--per-user", "6", *options], stderr=self.log.open("w"), env={"CKPT_LOG": "info"})
         wait_for(lambda: os.path.exists(self.socket) or self.process.poll() is not None, "the helper's socket")
 
     def workers(self):

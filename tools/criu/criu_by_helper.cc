@@ -40,6 +40,20 @@ Result<UniqueFd> start_own_helper(const CriuRights &rights, const Criu &criu) {
   return std::move(ends.first);
 }
 
+// A refusal is an error.
+Result<Message> answer_of(helper::Type type, Result<std::optional<Message>> received) {
+  CKPT_TRY(std::optional<Message> m, std::move(received));
+  if (!m) return fail("ckpt-helper has ended without an answer");
+  Reader in = m->reader();
+  if (static_cast<helper::Type>(m->type) == helper::Type::Refused) {
+    std::string what(in.str());
+    return fail_with_hint("ckpt-helper: " + what, std::string(in.str()));
+  }
+  if (static_cast<helper::Type>(m->type) != type)
+    return fail("this version of ckpt does not understand ckpt-helper's answer");
+  return std::move(*m);
+}
+
 }  // namespace
 
 Result<UniqueFd> connect_helper(const CriuRights &rights, const Criu &criu) {
@@ -56,18 +70,33 @@ Result<HelperRun> request_run(int connection, const helper::Request &request) {
   // A helper with too many requests answers before it has read this one, and closes.
   Result<std::optional<Message>> answer = receive_message(connection);
   if (!answer || !*answer) CKPT_CHECK(std::move(sent));
-  CKPT_TRY(std::optional<Message> m, std::move(answer));
-  if (!m) return fail("ckpt-helper has ended without an answer");
-  Reader in = m->reader();
-  if (static_cast<helper::Type>(m->type) == helper::Type::Refused) {
-    std::string what(in.str());
-    return fail_with_hint("ckpt-helper: " + what, std::string(in.str()));
-  }
+  CKPT_TRY(Message m, answer_of(helper::Type::Streams, std::move(answer)));
+  Reader in = m.reader();
   HelperRun run{in.get<i32>(), {}};
-  if (static_cast<helper::Type>(m->type) != helper::Type::Streams || !in.done())
-    return fail("this version of ckpt does not understand ckpt-helper's answer");
-  if (!m->fds.empty()) run.streams = std::move(m->fds[0]);
+  if (!in.done()) return fail("this version of ckpt does not understand ckpt-helper's answer");
+  if (!m.fds.empty()) run.streams = std::move(m.fds[0]);
   return run;
+}
+
+Result<> ask_for_lazy() {
+  CKPT_TRY(UniqueFd connection, connect_unix(helper_socket()));
+  CKPT_CHECK(send_message(connection.get(), static_cast<u16>(helper::Type::Lazy)));
+  return answer_of(helper::Type::Lazy, receive_message(connection.get()))
+      .transform([](const Message &) {});
+}
+
+Result<UniqueFd> ask_for_userfaultfd(int connection, pid_t process) {
+  constexpr helper::Type kType = helper::Type::Userfaultfd;
+  Writer w;
+  w.put<i32>(process);
+  CKPT_CHECK(send_message(connection, static_cast<u16>(kType), w.bytes()));
+  CKPT_TRY(Message m, answer_of(kType, receive_message(connection)));
+  if (m.fds.size() != 1) return fail("ckpt-helper's answer has no userfaultfd");
+  return std::move(m.fds[0]);
+}
+
+Result<> ask_no_more(int connection) {
+  return send_message(connection, static_cast<u16>(helper::Type::Enough));
 }
 
 std::vector<helper::Inherited> copies_of(const std::vector<std::pair<int, u64>> &descriptors) {

@@ -27,6 +27,14 @@ struct HelperRun {
 // Sends the request. Then `connection` carries helper::Event's.
 Result<HelperRun> request_run(int connection, const helper::Request &request);
 
+// Whether ckpt-helper lets users restore lazily. The error says why not.
+Result<> ask_for_lazy();
+// After helper::Event::Started of a restore with helper::kLazy: the userfaultfd of a process of the
+// restored program.
+Result<UniqueFd> ask_for_userfaultfd(int connection, pid_t process);
+// From then on the connection carries helper::Event's again.
+Result<> ask_no_more(int connection);
+
 // Copies of descriptors, for a request.
 std::vector<helper::Inherited> copies_of(const std::vector<std::pair<int, u64>> &descriptors);
 

@@ -9,8 +9,8 @@
 
 #include <optional>
 
+#include "common/proc/seized_thread.h"
 #include "common/proc/system_call.h"
-#include "tools/proc/seized_thread.h"
 
 namespace ckpt::tools {
 namespace {
@@ -57,7 +57,7 @@ void restart_by(const Request &request) {
 void restart_in(pid_t id, const HeldProcesses &held) {
   if (held.holds(id))
     return restart_by([&](int what, void *data) { return held.request(id, what, 0, data); });
-  SeizedThread thread(id);
+  proc::SeizedThread thread(id);
   if (thread) restart_by([&](int what, void *data) { return thread.request(what, 0, data); });
 }
 

@@ -33,7 +33,8 @@ void LazyRestore::fail_program(Keeper &keeper, Error why) {
   });
 }
 
-Result<> LazyRestore::serve(Keeper &keeper, const storage::ImageReader &image, pid_t root) {
+Result<> LazyRestore::serve(Keeper &keeper, const storage::ImageReader &image, pid_t root,
+                            const MakeUserfaultfd &make) {
   test_point("lazy-restored");
   server_ = std::make_unique<PageServer>(image, [this, &keeper](Error e) {
     fail_program(keeper,
@@ -43,8 +44,11 @@ Result<> LazyRestore::serve(Keeper &keeper, const storage::ImageReader &image, p
                        e.hint.empty() ? "ckpt-image verify names all that is damaged" : e.hint});
   });
   for (const Process &p : ProcessTable::read().tree(root))
-    if (auto owed = owed_.processes.find(p.ns_pid()); owed != owed_.processes.end())
-      CKPT_CHECK(server_->add(p.pid, owed->second));
+    if (auto owed = owed_.processes.find(p.ns_pid()); owed != owed_.processes.end()) {
+      CKPT_TRY(UniqueFd fd, make(p.pid));
+      test_point("lazy-taken");
+      CKPT_CHECK(server_->add(p.pid, std::move(fd), owed->second));
+    }
   keeper.post([this, &keeper] {
     keeper.watch(guard_.ended_fd(), [this, &keeper] {
       if (guard_.released()) return false;

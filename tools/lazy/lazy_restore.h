@@ -16,6 +16,7 @@
 #include "tools/lazy/lazy_guard.h"
 #include "tools/lazy/owed_memory.h"
 #include "tools/lazy/page_server.h"
+#include "tools/lazy/userfaults.h"
 #include "tools/session/keeper.h"
 
 namespace ckpt::tools {
@@ -29,7 +30,8 @@ class LazyRestore {
   // CRIU restores the program below this stem.
   void stem_started(pid_t stem) { guard_.watch_over(stem); }
   // Of the restored, stopped program: from now on its accesses to what is owed are served.
-  Result<> serve(Keeper &keeper, const storage::ImageReader &image, pid_t root);
+  Result<> serve(Keeper &keeper, const storage::ImageReader &image, pid_t root,
+                 const MakeUserfaultfd &make);
   // The program was continued, `seconds` after the beginning of the restore.
   void went_on(double seconds);
   // The program has its devices, too. Waits until all has arrived, and shows how much has on a

@@ -73,8 +73,9 @@ void each_in(const Bytes &file, u32 field, const std::function<void(ProtoMessage
 
 class ProcessReader {
  public:
-  ProcessReader(const storage::ImageReader &image, pid_t pid, const CriuFiles::Process &p)
-      : image_(image), pid_(pid), process_(p) {}
+  ProcessReader(const storage::ImageReader &image, pid_t pid, const CriuFiles::Process &p,
+                UserfaultRights rights)
+      : image_(image), pid_(pid), process_(p), rights_(rights) {}
 
   // "" or why its memory cannot be owed.
   std::string read(OwedProcess &owed) {
@@ -110,7 +111,8 @@ class ProcessReader {
                 });
                 t.edit_each(ThreadCoreEntry::kCreds, [&](ProtoMessage &creds) {
                   std::vector<u64> words = creds.numbers(CredsEntry::kEffective);
-                  if (words.empty() || !(words[0] & kSysPtrace))
+                  bool has_right = !words.empty() && (words[0] & kSysPtrace);
+                  if (!has_right && rights_ == UserfaultRights::OfProgram)
                     why = "it has no CAP_SYS_PTRACE, which the kernel asks for";
                 });
               });
@@ -167,6 +169,7 @@ class ProcessReader {
   const storage::ImageReader &image_;
   pid_t pid_;
   const CriuFiles::Process &process_;
+  UserfaultRights rights_;
   std::vector<Interval> mappings_, written_;
 };
 
@@ -227,14 +230,15 @@ u64 OwedMemory::bytes() const {
   return all;
 }
 
-OwedMemory owed_memory(const storage::ImageReader &image, Reasons &reasons) {
+OwedMemory owed_memory(const storage::ImageReader &image, UserfaultRights rights,
+                       Reasons &reasons) {
   CriuFiles criu = CriuFiles::of(image);
   OwedMemory owed;
   std::set<std::string> streams;
   std::string why = criu.complete ? "" : "a list of its memory is too large or damaged";
   for (const auto &[pid, process] : criu.processes) {
     OwedProcess p;
-    if (why.empty()) why = ProcessReader(image, pid, process).read(p);
+    if (why.empty()) why = ProcessReader(image, pid, process, rights).read(p);
     if (p.pieces.empty()) continue;
     if (why.empty() && !streams.insert(p.stream).second) why = "processes share a file of pages";
     owed.processes[pid] = std::move(p);

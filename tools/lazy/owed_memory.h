@@ -11,8 +11,8 @@
 //   zeros     The daemon alone holds the userfaultfds: if it is killed, missing pages become zeros
 //             (tried: 3,327 of 4,096 pages were wrong).
 //
-// Instead, ckpt-restore makes the userfaultfds itself, in the stopped program (userfaults.h), and
-// serves the faults from the image (page_server.h).
+// Instead, ckpt-restore (for a user, ckpt-helper) makes the userfaultfds itself, in the stopped
+// program (userfaults.h), and ckpt-restore serves the faults from the image (page_server.h).
 //
 // Left to CRIU is what the kernel writes before the program goes on: the area of restartable
 // sequences (rseq(2)) of each thread. So are stacks that grow, locked memory, huge pages, shared
@@ -41,9 +41,12 @@ struct OwedMemory {
   u64 bytes() const;
 };
 
+// With which rights the program's userfaultfds are made (userfaults.h).
+enum class UserfaultRights { OfProgram, OfHelper };
+
 // Nothing is owed if the image has no such memory. What the files of CRIU say must fit together:
-// otherwise the reason is added.
-OwedMemory owed_memory(const storage::ImageReader &image, Reasons &reasons);
+// otherwise the reason is added. So is a thread without the rights that it needs.
+OwedMemory owed_memory(const storage::ImageReader &image, UserfaultRights rights, Reasons &reasons);
 
 // `edits`, and the owed pages left out.
 StreamEdits without_owed(const StreamEdits &edits, const OwedMemory &owed);

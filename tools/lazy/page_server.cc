@@ -33,10 +33,10 @@ void PageServer::wake() {
   if (wake_) (void)!::write(wake_.get(), &one, sizeof one);
 }
 
-Result<> PageServer::add(pid_t pid, const OwedProcess &owed) {
+Result<> PageServer::add(pid_t pid, UniqueFd fd, const OwedProcess &owed) {
   const storage::StreamEntry &stream = *image_.find(owed.stream);
   OwedMap map;
-  CKPT_TRY(UniqueFd fd, take_faults(pid, image_, stream, map, owed.pieces));
+  CKPT_CHECK(take_faults(pid, fd.get(), image_, stream, map, owed.pieces));
   u64 all = 0;
   for (const OwedPiece &p : owed.pieces) all += p.end - p.begin;
   arrival_.owed += all;

@@ -34,8 +34,8 @@ class PageServer {
       : image_(image), failed_(std::move(failed)), ahead_(image) {}
   ~PageServer();
 
-  // For a process that is stopped, by its PID here. Before start().
-  Result<> add(pid_t pid, const OwedProcess &owed);
+  // For a process that is stopped, by its PID here. `fd`: its userfaultfd. Before start().
+  Result<> add(pid_t pid, UniqueFd fd, const OwedProcess &owed);
   Result<> start();
   // From now on the rest is loaded, too. Waits until it has arrived, and calls `waits` ten times a
   // second meanwhile.

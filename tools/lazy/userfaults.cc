@@ -11,35 +11,12 @@
 
 #include "common/base/test_points.h"
 #include "common/proc/file.h"
+#include "common/proc/remote_call.h"
+#include "helper/userfaultfds.h"
 #include "tools/proc/descriptors.h"
-#include "tools/proc/remote_call.h"
 
 namespace ckpt::tools {
 namespace {
-
-constexpr u64 kEvents = UFFD_FEATURE_EVENT_FORK | UFFD_FEATURE_EVENT_REMAP |
-                        UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP;
-
-Result<> agree_on_events(int fd) {
-  // The kernel reports forks only to a process with CAP_SYS_PTRACE.
-  uffdio_api api{.api = UFFD_API, .features = kEvents, .ioctls = 0};
-  if (::ioctl(fd, UFFDIO_API, &api) != 0) return fail_errno("the kernel refuses userfaultfd(2)");
-  return {};
-}
-
-Result<UniqueFd> made_by(pid_t pid) {
-  CKPT_TRY(RemoteCalls calls, RemoteCalls::in(pid, pid));
-  CKPT_TRY(i64 fd, calls.call(SYS_userfaultfd, {O_CLOEXEC | O_NONBLOCK}));
-  if (fd < 0) {
-    errno = static_cast<int>(-fd);
-    return fail_errno("the program cannot make a userfaultfd");
-  }
-  test_point("lazy-made");
-  UniqueFd ours = duplicate_descriptor(pid, static_cast<int>(fd));
-  CKPT_CHECK(calls.call(SYS_close, {static_cast<u64>(fd)}));
-  if (!ours) return fail_errno("cannot take the program's userfaultfd");
-  return ours;
-}
 
 Result<std::vector<bool>> present_pages(int pagemap, const OwedPiece &piece) {
   constexpr u64 kPresent = u64{1} << 63, kSwapped = u64{1} << 62;  // proc_pid_pagemap(5)
@@ -83,19 +60,29 @@ Result<> register_range(int fd, u64 begin, u64 end) {
 
 }  // namespace
 
-void check_userfaults(Reasons &reasons) {
+Result<> check_userfaults() {
   UniqueFd fd(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK)));
-  Result<> done =
-      fd ? agree_on_events(fd.get()) : Result<>(fail_errno("the kernel refuses userfaultfd(2)"));
-  if (!done) reasons.push_back(done.error().what + ", which --lazy needs");
+  return fd ? helper::agree_on_events(fd.get()) : fail_errno("the kernel refuses userfaultfd(2)");
 }
 
-Result<UniqueFd> take_faults(pid_t pid, const storage::ImageReader &image,
-                             const storage::StreamEntry &stream, OwedMap &owed,
-                             const std::vector<OwedPiece> &pieces) {
-  CKPT_TRY(UniqueFd fd, made_by(pid));
-  test_point("lazy-taken");
-  CKPT_CHECK(agree_on_events(fd.get()));
+Result<UniqueFd> userfaultfd_of(pid_t pid) {
+  CKPT_TRY(proc::RemoteCalls calls, proc::RemoteCalls::in(pid, pid));
+  CKPT_TRY(i64 fd, calls.call(SYS_userfaultfd, {O_CLOEXEC | O_NONBLOCK}));
+  if (fd < 0) {
+    errno = static_cast<int>(-fd);
+    return fail_errno("the program cannot make a userfaultfd");
+  }
+  test_point("lazy-made");
+  UniqueFd ours = duplicate_descriptor(pid, static_cast<int>(fd));
+  CKPT_CHECK(calls.call(SYS_close, {static_cast<u64>(fd)}));
+  if (!ours) return fail_errno("cannot take the program's userfaultfd");
+  CKPT_CHECK(helper::agree_on_events(ours.get()));
+  return ours;
+}
+
+Result<> take_faults(pid_t pid, int fd, const storage::ImageReader &image,
+                     const storage::StreamEntry &stream, OwedMap &owed,
+                     const std::vector<OwedPiece> &pieces) {
   CKPT_TRY(UniqueFd pagemap, proc::open(pid, "pagemap", O_RDONLY));
   CKPT_TRY(UniqueFd memory, proc::open(pid, "mem", O_RDWR));
   for (const OwedPiece &p : pieces) {
@@ -112,10 +99,10 @@ Result<UniqueFd> take_faults(pid_t pid, const storage::ImageReader &image,
   for (size_t i = 0, next; i < pieces.size(); i = next) {
     for (next = i + 1; next < pieces.size(); next++)
       if (pieces[next].begin - pieces[next - 1].end > kGap) break;
-    CKPT_CHECK(register_range(fd.get(), pieces[i].begin, pieces[next - 1].end));
+    CKPT_CHECK(register_range(fd, pieces[i].begin, pieces[next - 1].end));
   }
   test_point("lazy-registered");
-  return fd;
+  return {};
 }
 
 }  // namespace ckpt::tools

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -174,12 +173,6 @@ std::vector<Descriptor> descriptors_of(pid_t pid) {
   for (int fd : proc::descriptors_of(pid))
     if (Descriptor d; Look(pid, fd).read(d)) v.push_back(std::move(d));
   return v;
-}
-
-UniqueFd duplicate_descriptor(pid_t pid, int fd) {
-  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process) return {};
-  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), fd, 0)));
 }
 
 std::set<int> mounts_of(pid_t pid) {

@@ -12,6 +12,7 @@
 #include "common/base/bytes.h"
 #include "common/base/unique_fd.h"
 #include "common/proc/maps.h"
+#include "common/proc/status.h"
 
 namespace ckpt::tools {
 
@@ -53,8 +54,6 @@ struct Descriptor {
 int terminal_index_of(u64 rdev);
 
 std::vector<Descriptor> descriptors_of(pid_t pid);
-// A duplicate of another process's descriptor (pidfd_getfd(2)); needs the right to trace it.
-UniqueFd duplicate_descriptor(pid_t pid, int fd);
 // The mounts that the process sees (proc_pid_mountinfo(5)). A file that was opened before the
 // process entered its mount namespace belongs to none of them.
 std::set<int> mounts_of(pid_t pid);
@@ -63,6 +62,7 @@ std::set<int> mounts_of(pid_t pid);
 std::set<int> all_mounts_of(pid_t pid);
 const char *kind_name(Descriptor::Kind kind);
 
+using proc::duplicate_descriptor;
 using proc::mappings_of;
 
 }  // namespace ckpt::tools

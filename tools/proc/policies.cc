@@ -17,10 +17,10 @@
 #include "common/base/file_text.h"
 #include "common/base/words.h"
 #include "common/proc/file.h"
+#include "common/proc/remote_call.h"
 #include "common/proc/status.h"
 #include "tools/proc/affinity.h"
 #include "tools/proc/descriptors.h"
-#include "tools/proc/remote_call.h"
 
 namespace ckpt::tools {
 namespace {
@@ -112,7 +112,7 @@ Result<> check(const Result<i64> &made, const std::string &what) {
 }
 
 // A call with a policy: `before` are the arguments before the mode.
-Result<> set_policy(const RemoteCalls &calls, long number, const std::vector<u64> &before,
+Result<> set_policy(const proc::RemoteCalls &calls, long number, const std::vector<u64> &before,
                     const std::string &text) {
   std::string what = fmt::format("memory policy {}", text);
   std::optional<Policy> p = parse_policy(text);
@@ -121,7 +121,7 @@ Result<> set_policy(const RemoteCalls &calls, long number, const std::vector<u64
   if (p->has_nodes) {
     CKPT_TRY(at, calls.put(view(p->nodes.data(), sizeof p->nodes)));
   }
-  RemoteCalls::Arguments a{};
+  proc::RemoteCalls::Arguments a{};
   size_t i = 0;
   for (u64 v : before) a[i++] = v;
   a[i++] = static_cast<u64>(p->mode);
@@ -133,7 +133,7 @@ Result<> set_policy(const RemoteCalls &calls, long number, const std::vector<u64
 bool needs_remote_calls(const ThreadPolicies &p) { return p.timer_slack || !p.memory.empty(); }
 
 Result<> apply_from_inside(const ThreadPolicies &p, pid_t process, pid_t thread) {
-  CKPT_TRY(RemoteCalls calls, RemoteCalls::in(process, thread));
+  CKPT_TRY(proc::RemoteCalls calls, proc::RemoteCalls::in(process, thread));
   if (p.timer_slack)
     CKPT_CHECK(check(calls.call(SYS_prctl, {PR_SET_TIMERSLACK, static_cast<u64>(*p.timer_slack)}),
                      "timer slack"));
@@ -236,7 +236,7 @@ std::vector<MemoryRange> ranges_with_own_policy(pid_t process) {
 Result<int> locks_future_memory(pid_t process) {
   Result<proc::Status> status = proc::read_status(process);
   if (!status || status->locked_bytes == 0) return 0;
-  CKPT_TRY(RemoteCalls calls, RemoteCalls::in(process, process));
+  CKPT_TRY(proc::RemoteCalls calls, proc::RemoteCalls::in(process, process));
   constexpr u64 kProtection = PROT_READ | PROT_WRITE, kKind = MAP_PRIVATE | MAP_ANONYMOUS;
   Result<i64> at = calls.call(SYS_mmap, {0, kPage, kProtection, kKind, ~u64{0}, 0});
   CKPT_CHECK(check(at, "a mapping for a look at it"));
@@ -266,7 +266,7 @@ Result<> apply(const ProcessPolicies &p, pid_t process) {
     CKPT_CHECK(write_file_text(proc::path(process, "coredump_filter"), mask));
   }
   if (!needs_remote_calls(p)) return {};
-  CKPT_TRY(RemoteCalls calls, RemoteCalls::in(process, process));
+  CKPT_TRY(proc::RemoteCalls calls, proc::RemoteCalls::in(process, process));
   for (const MemoryRange &r : p.ranges)
     CKPT_CHECK(set_policy(calls, SYS_mbind, {r.begin, r.end - r.begin}, r.policy));
   if (p.merge_pages) CKPT_CHECK(check(calls.call(SYS_prctl, {kSetMemoryMerge, 1}), "KSM"));

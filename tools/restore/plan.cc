@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "common/base/as_user.h"
+#include "helper/userfaultfds.h"
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
 #include "tools/criu/criu_by_helper.h"
@@ -118,6 +119,18 @@ void take_fifos(RestorePlan &plan, Reasons &reasons) {
 
 // The kernel lets only root see faults of system calls and forks of the program. Without the first,
 // a read(2) into missing memory fails; without the second, a child reads zeros.
+Result<> check_userfaults_for(const CriuRights &rights) {
+  switch (rights.way) {
+    case CriuRights::Way::Root: return check_userfaults();
+    case CriuRights::Way::ForUser: return helper::check_userfaultfds();
+    case CriuRights::Way::Helper: return ask_for_lazy();
+    case CriuRights::Way::Own: break;
+  }
+  return fail(
+      "the kernel lets no program wait for its memory in system calls and forks (CAP_SYS_PTRACE, "
+      "userfaultfd(2)) unless root or ckpt-helper restores it");
+}
+
 void check_lazy(RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
   if (o.job || o.take_over || o.stand_by) {
     reasons.push_back(
@@ -125,14 +138,14 @@ void check_lazy(RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
         "--lazy out");
     return;
   }
-  if (plan.rights.way != CriuRights::Way::Root) {
+  if (Result<> can = check_userfaults_for(plan.rights); !can) {
+    const Error &why = can.error();
     reasons.push_back(
-        "--lazy is for root's own programs: the kernel lets no other user's program wait for its "
-        "memory in system calls and forks (CAP_SYS_PTRACE, userfaultfd(2)); leave --lazy out");
-    return;
+        fmt::format("--lazy: {}; {}", why.what, why.hint.empty() ? "leave --lazy out" : why.hint));
   }
-  check_userfaults(reasons);
-  if (reasons.empty()) plan.owed = owed_memory(*plan.image, reasons);
+  UserfaultRights rights =
+      plan.rights.by_helper() ? UserfaultRights::OfHelper : UserfaultRights::OfProgram;
+  if (reasons.empty()) plan.owed = owed_memory(*plan.image, rights, reasons);
 }
 
 // From here on this is a process of the program's user in new namespaces.

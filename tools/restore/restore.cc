@@ -128,7 +128,7 @@ Result<> Restore::restore() {
   CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
   CKPT_CHECK(supplied_files_.write(plan_.manifest, *plan_.image, keeper_.folder()));
   CKPT_CHECK(restore_host_side());
-  if (options_.served) CKPT_CHECK(options_.served->serve(keeper_, *plan_.image, root_));
+  if (options_.served) CKPT_CHECK(serve_owed());
   CKPT_CHECK(truncate_grown_files(root_, plan_.manifest, options_.grown_files));
   // Packets may arrive again: of each connection, both ends exist.
   if (options_.job) CKPT_CHECK(options_.job->meet_restored(check));
@@ -150,6 +150,16 @@ Result<> Restore::restore() {
   if (!options_.served) keeper_.post([this] { show_program(); });
   agents_.release_contents();
   return options_.served ? load_rest() : Result<>{};
+}
+
+Result<> Restore::serve_owed() {
+  if (!plan_.rights.by_helper())
+    return options_.served->serve(keeper_, *plan_.image, root_, userfaultfd_of);
+  int helper = stem_.events.get();
+  CKPT_CHECK(options_.served->serve(keeper_, *plan_.image, root_, [helper](pid_t process) {
+    return ask_for_userfaultfd(helper, process);
+  }));
+  return ask_no_more(helper);
 }
 
 // ckpt-dump accepts the program when it has all its memory: CRIU would take what is missing for
@@ -323,6 +333,7 @@ Result<> Restore::start_helper_stem(const std::string &folder, StreamServer &ser
   if (errors_only(plan_.manifest.file_size_limit)) request.flags |= helper::kErrorsOnly;
   if (o.own_terminals) request.flags |= helper::kOwnTerminals;
   if (o.own_terminal) request.flags |= helper::kTerminal;
+  if (options_.served) request.flags |= helper::kLazy;
   if (o.own_terminal) request.terminal = copy_of(o.terminal);
   request.log.reset(
       ::open((folder + "/" + kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
@@ -333,6 +344,7 @@ Result<> Restore::start_helper_stem(const std::string &folder, StreamServer &ser
   stem_.events = std::move(help_.helper);
   CKPT_TRY(HelperRun run, request_run(stem_.events.get(), request));
   stem_.pid = run.pid;
+  if (options_.served) options_.served->stem_started(stem_.pid);
   keeper_.post([this, stem = run.pid] { keeper_.stem_started(stem); });
   return run.streams ? server.start(std::move(run.streams)) : Result<>{};
 }

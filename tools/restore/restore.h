@@ -60,6 +60,7 @@ class Restore {
   Result<> hand_to_keeper();
   bool stem_event();
   Result<> bring_back_devices();
+  Result<> serve_owed();
   Result<> load_rest();
   nlohmann::json report() const;
   nlohmann::json device_times() const;

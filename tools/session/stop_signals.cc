@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/base/clock.h"
-#include "tools/proc/seized_thread.h"
+#include "common/proc/seized_thread.h"
 
 namespace ckpt::tools {
 namespace {
@@ -45,7 +45,7 @@ bool has_ended_child(pid_t parent) {
 
 // Only a thread that takes a signal can remove it, so the signal is not blocked for that moment.
 void discard_in(pid_t parent, const std::vector<Process> &tree, const std::set<pid_t> &keep) {
-  SeizedThread thread(parent);
+  proc::SeizedThread thread(parent);
   u64 blocked = 0, all_others = ~kChildSignal;
   siginfo_t info{};
   if (!thread || !thread.request(PTRACE_GETSIGMASK, sizeof blocked, &blocked)) return;

@@ -134,6 +134,10 @@ TEST_CASE("a request is refused unless all of it is sound") {
   CHECK(!add_frame(request, frame_of(Type::Dump, Writer().put<i32>(7).put<u8>(0))));  // no log
   CHECK(!add_frame(request, frame_of(Type::Inherit, Writer())));
   CHECK(!add_frame(request, frame_of(Type::Streams, Writer())));
+  for (Type later : {Type::Userfaultfd, Type::Enough})
+    CHECK(!add_frame(request, frame_of(later, Writer())));
+  CHECK(!add_frame(request, frame_of(Type::Lazy, Writer().put<u8>(0))));
+  CHECK(add_frame(request, frame_of(Type::Lazy, Writer())).value());
   Message frame = frame_of(Type::Dump, Writer().put<i32>(1).put<u8>(0));
   frame.fds.emplace_back(::dup(0));
   CHECK(!add_frame(request, std::move(frame)));  // PID 1

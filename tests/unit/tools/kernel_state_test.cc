@@ -23,12 +23,13 @@
 
 #include "common/base/words.h"
 #include "common/proc/file.h"
+#include "common/proc/maps.h"
+#include "common/proc/remote_call.h"
 #include "common/proc/status.h"
 #include "tests/unit/common/tcp_pair.h"
 #include "tools/net/socket_options.h"
 #include "tools/proc/policies.h"
 #include "tools/proc/process.h"
-#include "tools/proc/remote_call.h"
 #include "tools/proc/watches.h"
 #include "tools/restore/lost_events.h"
 
@@ -67,7 +68,7 @@ TEST_CASE("a stopped process makes system calls, and is stopped where it was") {
   };
   std::string before = registers();
   {
-    Result<RemoteCalls> calls = RemoteCalls::in(child.pid(), child.pid());
+    Result<proc::RemoteCalls> calls = proc::RemoteCalls::in(child.pid(), child.pid());
     if (!calls) return;  // ptrace(2) is not allowed here
     CHECK(*calls->call(SYS_getpid, {}) == child.pid());
     CHECK(*calls->call(SYS_close, {static_cast<u64>(-1)}) == -EBADF);
@@ -87,6 +88,28 @@ TEST_CASE("a stopped process makes system calls, and is stopped where it was") {
   CHECK(leading_number(after_name(status, "SigIgn:"), u64{0}, 16) != 0);
 }
 
+// Code in the place of the first `syscall` of its vDSO.
+void write_code(pid_t pid, std::string_view code) {
+  UniqueFd memory = proc::open(pid, "mem", O_RDWR).value();
+  for (const ProcMapping &m : proc::mappings_of(pid)) {
+    if (m.path != "[vdso]") continue;
+    std::string text(m.end - m.begin, '\0');
+    REQUIRE(::pread(memory.get(), text.data(), text.size(), static_cast<off_t>(m.begin)) > 0);
+    auto at = static_cast<off_t>(m.begin + text.find("\x0f\x05"));
+    REQUIRE(::pwrite(memory.get(), code.data(), code.size(), at) > 0);
+  }
+}
+
+TEST_CASE("a process whose code is changed meanwhile makes no other system call") {
+  constexpr std::string_view kOtherCall("\xb8\x6e\x00\x00\x00\x0f\x05", 7);  // getppid
+  StoppedChild child;
+  Result<proc::RemoteCalls> calls = proc::RemoteCalls::in(child.pid(), child.pid());
+  if (!calls) return;  // ptrace(2) is not allowed here
+  CHECK(*calls->call(SYS_getpid, {}) == child.pid());
+  write_code(child.pid(), kOtherCall);
+  CHECK(!calls->call(SYS_getpid, {}));
+}
+
 TEST_CASE("a process with a seccomp filter makes no system calls for others") {
   pid_t pid = ::fork();
   if (pid == 0) {
@@ -97,7 +120,7 @@ TEST_CASE("a process with a seccomp filter makes no system calls for others") {
     }
   }
   while (proc::read_status(pid)->seccomp == 0) ::usleep(1000);
-  CHECK(!RemoteCalls::in(pid, pid));
+  CHECK(!proc::RemoteCalls::in(pid, pid));
   REQUIRE(proc::read_status(pid)->locked_bytes > 0);
   CHECK(!locks_future_memory(pid));
   ::kill(pid, SIGKILL);

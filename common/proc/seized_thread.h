@@ -5,11 +5,11 @@
 
 #include "common/base/bytes.h"
 
-namespace ckpt::tools {
+namespace ckpt::proc {
 
 // A thread that is stopped by ptrace(2), without a signal that its program could see. It is
 // released at the end of the scope; a thread of a stopped process stays stopped. One that this
-// thread of ours holds already (held_processes.h) is used as it is, and stays held.
+// thread of ours holds already is used as it is, and stays held.
 class SeizedThread {
  public:
   explicit SeizedThread(pid_t thread);
@@ -19,12 +19,15 @@ class SeizedThread {
 
   // False if it could not be stopped: it has ended, or another process traces it.
   explicit operator bool() const { return stopped_; }
+  pid_t id() const { return thread_; }
   bool request(int ptrace_request, u64 address, void *data) const;
   // Lets it take its next signal, which must be pending and not blocked. True if it has stopped
   // there; the signal is discarded, unless pass_on() is called.
   bool take(int signal);
-  // Lets it run until its next system call has returned. False if it stopped elsewhere.
-  bool make_system_call();
+  // Lets it run until it enters a system call, or has returned from it. False if it stopped
+  // elsewhere.
+  bool enter_system_call();
+  bool leave_system_call();
   void pass_on(int signal) { passed_on_ = signal; }
 
  private:
@@ -35,4 +38,4 @@ class SeizedThread {
   int passed_on_ = 0;
 };
 
-}  // namespace ckpt::tools
+}  // namespace ckpt::proc

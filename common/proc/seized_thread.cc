@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/proc/seized_thread.h"
+#include "common/proc/seized_thread.h"
 
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 
-namespace ckpt::tools {
+namespace ckpt::proc {
 namespace {
 
 using namespace std::chrono_literals;
@@ -60,9 +60,8 @@ bool SeizedThread::request(int ptrace_request, u64 address, void *data) const {
 bool SeizedThread::take(int signal) { return runs_until(signal, PTRACE_CONT); }
 
 // Not by PTRACE_SINGLESTEP, whose trap is a signal: it would reset a SIGTRAP that is ignored.
-bool SeizedThread::make_system_call() {
-  return runs_until(SIGTRAP, PTRACE_SYSCALL) && runs_until(SIGTRAP, PTRACE_SYSCALL);
-}
+bool SeizedThread::enter_system_call() { return runs_until(SIGTRAP, PTRACE_SYSCALL); }
+bool SeizedThread::leave_system_call() { return runs_until(SIGTRAP, PTRACE_SYSCALL); }
 
 bool SeizedThread::runs_until(int signal, int how) {
   // A thread of a stopped process reports that stop first, more than once.
@@ -80,4 +79,4 @@ bool SeizedThread::runs_until(int signal, int how) {
   return stopped_ && *status >> 16 == 0 && WSTOPSIG(*status) == signal;
 }
 
-}  // namespace ckpt::tools
+}  // namespace ckpt::proc

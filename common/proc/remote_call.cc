@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/proc/remote_call.h"
+#include "common/proc/remote_call.h"
 
 #include <fcntl.h>
 #include <sys/ptrace.h>
@@ -9,11 +9,10 @@
 #include <algorithm>
 
 #include "common/proc/file.h"
+#include "common/proc/maps.h"
 #include "common/proc/status.h"
-#include "tools/proc/descriptors.h"
-#include "tools/proc/process.h"
 
-namespace ckpt::tools {
+namespace ckpt::proc {
 namespace {
 
 constexpr std::string_view kSyscall("\x0f\x05", 2);
@@ -46,6 +45,20 @@ Result<RemoteCalls> RemoteCalls::in(pid_t process, pid_t thread) {
   return calls;
 }
 
+// The thread's memory may be written from outside at any moment, its code too; what it has entered
+// may not be changed any more. A call that was not asked for is not made. A trap of its code has no
+// number (orig_rax).
+bool RemoteCalls::enters(long number, const Arguments &a) const {
+  user_regs_struct r{};
+  if (!thread_->enter_system_call() || !thread_->request(PTRACE_GETREGS, 0, &r)) return false;
+  if (r.orig_rax == static_cast<u64>(number) &&
+      Arguments{r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9} == a)
+    return true;
+  r.orig_rax = ~0ull;
+  if (thread_->request(PTRACE_SETREGS, 0, &r)) (void)thread_->leave_system_call();
+  return false;
+}
+
 Result<i64> RemoteCalls::call(long number, const Arguments &a) const {
   user_regs_struct before{};
   u64 mask = 0, all = ~u64{0};
@@ -59,8 +72,8 @@ Result<i64> RemoteCalls::call(long number, const Arguments &a) const {
   r.rax = static_cast<u64>(number);
   r.orig_rax = ~0ull;  // it is in no system call that the kernel would begin again
   r.rdi = a[0], r.rsi = a[1], r.rdx = a[2], r.r10 = a[3], r.r8 = a[4], r.r9 = a[5];
-  bool done = thread_->request(PTRACE_SETREGS, 0, &r) && thread_->make_system_call() &&
-              thread_->request(PTRACE_GETREGS, 0, &r);
+  bool done = thread_->request(PTRACE_SETREGS, 0, &r) && enters(number, a) &&
+              thread_->leave_system_call() && thread_->request(PTRACE_GETREGS, 0, &r);
   bool restored = thread_->request(PTRACE_SETREGS, 0, &before);
   restored &= thread_->request(PTRACE_SETSIGMASK, reinterpret_cast<u64>(size), &mask);
   if (!done || !restored) return fail("it did not make the system call");
@@ -78,4 +91,12 @@ Result<u64> RemoteCalls::put(ByteView bytes) const {
   return at;
 }
 
-}  // namespace ckpt::tools
+Result<Bytes> RemoteCalls::get(u64 address, size_t size) const {
+  Bytes bytes(size);
+  if (::pread(memory_.get(), bytes.data(), size, static_cast<off_t>(address)) !=
+      static_cast<ssize_t>(size))
+    return fail_errno("cannot read its stack");
+  return bytes;
+}
+
+}  // namespace ckpt::proc
