@@ -351,6 +351,11 @@ Result<> Daemon::round() {
   for (Steered &s : steered) {
     keep_where_it_is(s);
     keep_held(s);
+  }
+  // A job that Slurm does not let us change takes no nodes from the others.
+  change_jobs();
+  for (const Steered &s : steered) {
+    if (left_alone_.contains(s.job.id) && now_ < left_alone_[s.job.id]) continue;
     if (!may_start(s)) continue;
     if (std::optional<LiveJob> j = live(s, kinds, usable)) live_jobs.push_back(std::move(*j));
   }
