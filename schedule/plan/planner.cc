@@ -38,21 +38,27 @@ Plan Planner::whole_in_idle() const {
   Plan best;
   for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
     if (!fits(c)) continue;
-    std::optional<Interval> idle;
-    for (Ticks from = now_;; from = idle->end) {
-      idle = cluster_.classes[c].calendar.idle_after(from, w_.jobs[job_].nodes);
-      if (!idle || idle->end - idle->begin >= run_on(c)) break;
-    }
+    std::optional<Interval> idle =
+        cluster_.classes[c].calendar.idle_after(now_, w_.jobs[job_].nodes, run_on(c));
     if (idle && (best.empty() || idle->begin + run_on(c) < best.back().end))
       best = whole({c, idle->begin});
   }
   return best;
 }
 
+bool Planner::may_use(ClassIndex c, const WholeRun &start, IdleKinds kinds) const {
+  return fits(c) && (c == start.on || kinds.other_classes);
+}
+
+// Rounded up, with `left` of the job to do.
+double Planner::work_left(ClassIndex c, double left) const {
+  return std::ceil(left * static_cast<double>(run_on(c)) - 1e-6);
+}
+
 // The first idle interval of a class that counts ([?24]).
 std::optional<Interval> Planner::idle_on(ClassIndex c, Ticks from, const WholeRun &start,
                                          IdleKinds kinds) const {
-  if (!fits(c) || (c != start.on && !kinds.other_classes)) return {};
+  if (!may_use(c, start, kinds)) return {};
   if (!kinds.holes) from = std::max(from, waits_until(c));
   const Ticks until = options_.regions == Regions::All ? Calendar::kForever : start.at;
   if (from >= until) return {};
@@ -83,6 +89,36 @@ std::optional<Planner::Region> Planner::next_region(Ticks from, const WholeRun &
   return first;
 }
 
+// A shorter interval is of no use to the job (piece_in).
+Ticks Planner::shortest_use(ClassIndex c, bool first, double left) const {
+  const MoveCost &cost = costs_[c];
+  if (options_.charge == Charge::Printed) return std::max<Ticks>(1, cost.checkpoint + cost.restore);
+  const Ticks needed = static_cast<Ticks>(work_left(c, left));
+  return std::max<Ticks>(1,
+                         (first ? 0 : cost.restore) + std::min<Ticks>(cost.checkpoint + 1, needed));
+}
+
+// Between `from` and the result, no interval is of use. They are not stepped through one by one,
+// as there can be hundreds of thousands. One that is too short can still end an interval of another
+// class early. So the result is a time before which no class is idle, or else `from`.
+Ticks Planner::skip_useless(Ticks from, const WholeRun &start, IdleKinds kinds, bool first,
+                            double left) const {
+  const unsigned nodes = w_.jobs[job_].nodes;
+  Ticks to = Calendar::kForever;
+  for (ClassIndex c = 0; c < cluster_.classes.size() && to > from; c++) {
+    if (!may_use(c, start, kinds)) continue;
+    std::optional<Interval> idle =
+        cluster_.classes[c].calendar.idle_after(from, nodes, shortest_use(c, first, left));
+    if (idle) to = std::min(to, idle->begin);
+  }
+  for (Ticks before = Calendar::kForever; to > from && to < before;) {
+    before = to;
+    for (ClassIndex c = 0; c < cluster_.classes.size(); c++)
+      if (may_use(c, start, kinds)) to = cluster_.classes[c].calendar.idle_since(to, nodes);
+  }
+  return std::max(from, to);
+}
+
 // Steps 4 to 6: the job in a region, if `left` of it is still to do; ends before it begins if the
 // move takes all of the region.
 Piece Planner::piece_in(const Region &region, bool first, double left) const {
@@ -90,7 +126,7 @@ Piece Planner::piece_in(const Region &region, bool first, double left) const {
   Piece p{region.on, region.when.begin, region.when.end, costs_[region.on]};
   if (exact && first) p.cost.restore = 0;
   Ticks room = p.end - p.begin - p.cost.checkpoint - p.cost.restore;
-  double needed = std::ceil(left * static_cast<double>(run_on(p.on)) - 1e-6);
+  const double needed = work_left(p.on, left);
   // The last piece needs no checkpoint.
   if (static_cast<double>(room + (exact ? p.cost.checkpoint : 0)) < needed) {
     if (room <= 0) p.end = p.begin - 1;
@@ -117,8 +153,10 @@ Plan Planner::finished_at(const WholeRun &start, Plan pieces, double done) const
 Plan Planner::with_idle_pieces(const WholeRun &start, IdleKinds kinds) const {
   Plan plan;
   double done = 0;  // P
-  Ticks from = now_;
-  while (std::optional<Region> r = next_region(from, start, kinds)) {
+  for (Ticks from = now_;;) {
+    from = skip_useless(from, start, kinds, plan.empty(), 1 - done);
+    std::optional<Region> r = next_region(from, start, kinds);
+    if (!r) break;
     from = r->when.end;
     Piece p = piece_in(*r, plan.empty(), 1 - done);
     if (p.end < p.begin) continue;

@@ -45,6 +45,11 @@ class Planner {
     ClassIndex on;
     Interval when;
   };
+  bool may_use(ClassIndex c, const WholeRun &start, IdleKinds kinds) const;
+  double work_left(ClassIndex c, double left) const;
+  Ticks shortest_use(ClassIndex c, bool first, double left) const;
+  Ticks skip_useless(Ticks from, const WholeRun &start, IdleKinds kinds, bool first,
+                     double left) const;
   Piece piece_in(const Region &region, bool first, double left) const;
   Plan finished_at(const WholeRun &start, Plan pieces, double done) const;
   std::optional<Region> next_region(Ticks from, const WholeRun &start, IdleKinds kinds) const;

@@ -21,8 +21,8 @@
 //          above) the one that ends first when what it wastes is added: see `waste_weight`. It
 //          always charges what really happens, whatever the options say.
 //
-// No policy delays a job that was planned before. Cost: a walk over the reservations between now
-// and the job's start, on each class.
+// No policy delays a job that was planned before. Cost: on each class, a few searches in its
+// calendar for each piece of the plan.
 #pragma once
 
 #include <memory>

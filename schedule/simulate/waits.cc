@@ -10,17 +10,17 @@ const std::vector<IdleTime::Sum> &IdleTime::sums_for(unsigned n) {
   std::vector<Sum> &sums = at->second;
   if (!added) return sums;
   sums.push_back({0, 0, false});
-  std::vector<size_t> next(cluster_.classes.size());  // the first step that is still to come
+  std::vector<size_t> next(histories_.size());  // the first step that is still to come
   for (;;) {
     Ticks now = Calendar::kForever;
     for (size_t c = 0; c < next.size(); c++) {
-      std::span steps = cluster_.classes[c].calendar.history();
+      const std::vector<Step> &steps = histories_[c];
       if (next[c] < steps.size()) now = std::min(now, steps[next[c]].from);
     }
     if (now == Calendar::kForever) return sums;
     bool idle = false;
     for (size_t c = 0; c < next.size(); c++) {
-      std::span steps = cluster_.classes[c].calendar.history();
+      const std::vector<Step> &steps = histories_[c];
       if (next[c] < steps.size() && steps[next[c]].from == now) next[c]++;
       idle |= next[c] > 0 && steps[next[c] - 1].free >= n;
     }

@@ -14,7 +14,9 @@ namespace ckpt::schedule {
 
 class IdleTime {
  public:
-  explicit IdleTime(const Cluster &cluster) : cluster_(cluster) {}
+  explicit IdleTime(const Cluster &cluster) {
+    for (const ClassState &c : cluster.classes) histories_.push_back(c.calendar.history());
+  }
 
   // For how long some class had `n` idle nodes.
   Ticks within(const Interval &interval, unsigned n);
@@ -28,7 +30,7 @@ class IdleTime {
   const std::vector<Sum> &sums_for(unsigned n);
   static Ticks until(const std::vector<Sum> &sums, Ticks t);
 
-  const Cluster &cluster_;
+  std::vector<std::vector<Step>> histories_;  // by class
   std::unordered_map<unsigned, std::vector<Sum>> sums_;
 };
 

@@ -33,6 +33,7 @@ class Steering {
         shared_until_(nodes.size()) {
     for (size_t i = 0; i < nodes.size(); i++) index_[nodes[i].name] = i;
     occupied_.resize(nodes.size());
+    first_free_.resize(classes.size());
     for (const LiveNode &n : nodes)
       if (n.busy_until > 0) occupy(n.name, std::max(n.busy_until, now_ + kOverdue));
   }
@@ -293,6 +294,7 @@ class Steering {
   }
 
   bool shares_somewhere(const LiveJob &j) const {
+    if (!j.sharing) return false;
     for (size_t i = 0; i < nodes_.size(); i++)
       if (shared_.sharer(j, i, 0, false)) return true;
     return false;
@@ -300,8 +302,11 @@ class Steering {
 
   // Concrete nodes that are free now.
   std::vector<std::string> take(ClassIndex on, unsigned n) {
+    // A node that is occupied stays so.
+    size_t &begin = first_free_[on];
+    while (begin < nodes_.size() && (nodes_[begin].on != on || occupied_[begin])) begin++;
     std::vector<size_t> free;
-    for (size_t i = 0; i < nodes_.size() && free.size() < n; i++)
+    for (size_t i = begin; i < nodes_.size() && free.size() < n; i++)
       if (nodes_[i].on == on && !occupied_[i]) free.push_back(i);
     if (free.size() < n) return {};
     std::vector<std::string> names;
@@ -368,6 +373,7 @@ class Steering {
   const std::vector<LiveNode> &nodes_;
   std::unordered_map<std::string, size_t> index_;
   std::vector<bool> occupied_;
+  std::vector<size_t> first_free_;  // by class: no node before it is free
   SharedNodes shared_;
   std::vector<Ticks> shared_until_;            // by node: the end of its reservation
   std::unordered_map<u64, double> slowdowns_;  // before this call's decisions

@@ -341,6 +341,8 @@ if [ "$1" = show ]; then
   for n in n1 n2; do
     echo "NodeName=$n Arch=x86_64 CPUAlloc=0 CPUTot=2 ActiveFeatures=fast,$n RealMemory=4000 State=IDLE Partitions=all,of_$n"
   done
+elif echo >>"$CALLS.processes"; [ $# = 0 ]; then
+  while read -r line; do echo "scontrol: $line"; echo "$line" >>"$CALLS"; done
 else
   echo "$@" >>"$CALLS"
 fi
@@ -358,10 +360,12 @@ def queue(tmp_path):
     def round(jobs, *options):
         (tmp_path / "queue").write_text(json.dumps({"jobs": jobs}))
         (tmp_path / "calls").write_text("")
-        r = subprocess.run([str(BUILD / "tools" / "ckpt-schedd"), "--classes=fast:1", "--once", f"--state={tmp_path}/state.json",
+        (tmp_path / "calls.processes").write_text("")
+        r = subprocess.run([str(BUILD / "tools" / "ckpt-schedd"), "--classes=fast:1", *([] if "--release" in options else ["--once"]), f"--state={tmp_path}/state.json",
                             "--history=/dev/null", *options], env=env, capture_output=True, text=True, timeout=60)
         assert r.returncode == 0, r.stderr
         return (tmp_path / "calls").read_text()
+    round.processes = lambda: (tmp_path / "calls.processes").read_text().count("\n")
     round.now = int(time.time())
     round.job = lambda id, comment, age, count=1, **more: dict(
         {"job_id": id, "job_state": "PENDING", "comment": comment, "submit_time": round.now - age, "start_time": 0,
@@ -418,10 +422,25 @@ def test_a_constraint_that_is_not_understood_is_left_to_slurm(queue):
 
 
 def test_what_the_daemon_has_done_is_known_to_the_next_one(queue):
-    """The second one finds the job placed, and leaves it where it is; unless its owner has changed the nodes."""
+    """The second one finds the job placed, and leaves it where it is. If its owner has changed the nodes, it is placed again."""
     job = queue.job(1, "ckpt:seconds=60,held", 20)
     assert "JobId=1 StartTime=now ReqNodeList=n1" in queue([job])
     job.update(required_nodes="n1", eligible_time=queue.now)
     assert queue([job]) == ""
     job.update(required_nodes="n1,n2")
-    assert "JobId=1 ReqNodeList= StartTime=now+120" in queue([job])
+    assert "JobId=1 StartTime=now ReqNodeList=n1" in queue([job])
+
+
+def test_one_scontrol_holds_all_jobs_of_a_round_and_one_starts_them(queue):
+    """What may not be held is not planned, so there are two."""
+    jobs = [queue.job(i, "ckpt:seconds=60,held", 100 - i, eligible_time=queue.now) for i in range(1, 7)]
+    asked = queue(jobs, "--policy=MCT").splitlines()
+    assert sorted(asked) == sorted([*(f"update JobId={i} StartTime=now ReqNodeList=n{i}" for i in (1, 2)),
+                                    *(f"update JobId={i} ReqNodeList= StartTime=now+120" for i in range(1, 7))]), asked
+    assert queue.processes() == 2
+
+
+def test_the_note_of_a_checkpoint_outlives_the_daemon(queue):
+    note = "[ckpt: exit code 86: checkpointed to /images/1.img, not failed; it continues when it is released]"
+    asked = queue([queue.job(1, f"ckpt:seconds=60,held {note}", 20)], "--release")
+    assert f"Comment=ckpt:seconds=60 {note}\n" in asked, asked

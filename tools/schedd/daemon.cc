@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "common/base/log.h"
 #include "common/base/print.h"
@@ -16,40 +18,17 @@ using namespace schedule;
 
 namespace {
 
-// Slurm starts a job that got free nodes within this time, unless something prevents it.
-constexpr i64 kStartSeconds = 60;
 constexpr unsigned kMostDoublings = 5;
 // Jobs without a time limit that are not steered.
 constexpr i64 kUnlimitedSeconds = 24 * 3600;
 
 Ticks ticks(i64 seconds) { return seconds * kTicksPerSecond; }
 
-bool is_running(const QueuedJob &j) { return j.state == "RUNNING"; }
-
-// Waiting, also in the states in which a job is that has returned 86.
-bool is_waiting(const QueuedJob &j) {
-  return j.state == "PENDING" || j.state == "SPECIAL_EXIT" || j.state == "REQUEUE_HOLD" ||
-         j.state == "REQUEUED";
-}
-
-// Its owner can change the nodes that it requires.
-bool is_placed(const QueuedJob &j, const Record &r, i64 now) {
-  return is_waiting(j) && r.placed && !r.leaving && !r.nodes.empty() &&
-         std::ranges::is_permutation(j.required, r.nodes) && now < *r.placed + kStartSeconds;
-}
-
-// Slurm would not start it now, wherever it is placed: it is held, waits for another job, or its
-// owner has too many. Nodes that are kept for it would be lost for others.
-bool is_blocked(const QueuedJob &j) {
-  auto says = [&](std::string_view part) { return j.reason.find(part) != j.reason.npos; };
-  return j.held || says("Held") || says("Dependency") || says("Limit") || says("Licenses") ||
-         says("BadConstraints") || says("InvalidAccount") || says("InvalidQOS");
-}
-
 bool runs_where_allowed(const QueuedJob &j, const NodeKinds &kinds) {
+  const size_t demands = kinds.number_of(j.demands);
   return std::ranges::all_of(j.on, [&](const std::string &node) {
     std::optional<Kind> kind = kinds.of(node);
-    return !kind || kinds.allowed(j.demands, *kind);
+    return !kind || kinds.allowed(demands, *kind);
   });
 }
 
@@ -62,7 +41,7 @@ void say(fmt::format_string<A...> f, A &&...a) {
 
 }  // namespace
 
-std::vector<Daemon::Steered> Daemon::steered_of(const std::vector<QueuedJob> &jobs) {
+std::vector<Steered> Daemon::steered_of(const std::vector<QueuedJob> &jobs) {
   std::vector<Steered> steered;
   for (const QueuedJob &j : jobs) {
     Result<std::optional<Tag>> tag = parse_tag(j.comment);
@@ -96,23 +75,10 @@ std::optional<ClassIndex> Daemon::class_of(const QueueNode &node) const {
 }
 
 void Daemon::fit_costs(const std::vector<QueueNode> &nodes) {
-  constexpr double kExample = 1000;  // MB
-  if (!costs_.empty()) return;
   std::vector<std::set<std::string>> names(options_.classes.size());
   for (const QueueNode &n : nodes)
     if (std::optional<ClassIndex> c = class_of(n)) names[*c].insert(n.name);
-  for (ClassIndex c = 0; c < names.size(); c++) {
-    costs_.push_back(move_costs(history_, options_.storage, names[c]));
-    const MoveCosts &costs = costs_.back();
-    log::info(
-        "class {}: to move {:.0f} MB takes at most {:.1f} s and {:.1f} s, by {} checkpoints and {} "
-        "restores of the history{}",
-        options_.classes[c].name, kExample, costs.model.checkpoint_seconds(kExample),
-        costs.model.restore_seconds(kExample), costs.checkpoints, costs.restores,
-        costs.few ? "; these are few, and the costs may be too low" : "");
-  }
-  usual_ = move_costs(history_, options_.storage, {});
-  history_ = {};
+  costs_.fit(options_.classes, names);
 }
 
 NodeKinds Daemon::kinds_of(const std::vector<QueueNode> &nodes,
@@ -128,7 +94,7 @@ void Daemon::drop_without_place(std::vector<Steered> &steered, const NodeKinds &
     const QueuedJob &j = s.job;
     // Slurm has started it. Its nodes are in use, as those of jobs that are not steered.
     if (is_running(j)) return !runs_where_allowed(j, kinds);
-    if (kinds.has_place_for(j.demands, j.nodes)) return false;
+    if (kinds.has_place_for(kinds.number_of(j.demands), j.nodes)) return false;
     if (complained_.insert(j.id).second)
       log::warn(
           "job {}: no {} nodes of one class are in its partition, not excluded and have the "
@@ -142,13 +108,13 @@ std::vector<LiveNode> Daemon::nodes_of(const std::vector<QueueNode> &nodes, cons
                                        const std::vector<QueuedJob> &jobs,
                                        const std::vector<Steered> &steered) {
   // Of steered jobs, schedule/steer knows better.
-  std::set<u64> steered_ids;
-  std::set<std::string> ours;
+  std::unordered_set<u64> steered_ids;
+  std::unordered_set<std::string_view> ours;
   for (const Steered &s : steered) {
     steered_ids.insert(s.job.id);
     ours.insert(s.job.on.begin(), s.job.on.end());
   }
-  std::map<std::string, i64> busy;
+  std::unordered_map<std::string_view, i64> busy;
   for (const QueuedJob &j : jobs)
     if (is_running(j) && !steered_ids.contains(j.id))
       for (const std::string &n : j.on)
@@ -195,29 +161,37 @@ std::optional<SharingJob> Daemon::sharing_of(const Steered &s) {
 }
 
 std::optional<LiveJob> Daemon::live(const Steered &s, const NodeKinds &kinds,
-                                    const std::vector<LiveNode> &nodes) {
+                                    const LiveKinds &usable) {
+  const MoveCosts &usual = costs_.usual();
   LiveJob j;
   j.id = s.job.id;
   j.job.submit = ticks(s.job.submitted);
   j.job.nodes = s.job.nodes;
   j.job.megabytes =
-      static_cast<float>(s.tag.megabytes.value_or(options_.megabytes.value_or(usual_.megabytes)));
-  j.job.compile_seconds = static_cast<float>(s.tag.compile.value_or(usual_.compile));
-  j.job.wait_seconds = static_cast<float>(s.tag.wait.value_or(usual_.wait));
+      static_cast<float>(s.tag.megabytes.value_or(options_.megabytes.value_or(usual.megabytes)));
+  j.job.compile_seconds = static_cast<float>(s.tag.compile.value_or(usual.compile));
+  j.job.wait_seconds = static_cast<float>(s.tag.wait.value_or(usual.wait));
   double seconds =
       s.tag.seconds.value_or(static_cast<double>(s.job.limit.value_or(kUnlimitedSeconds)));
+  const size_t demands = kinds.number_of(s.job.demands);
   for (Kind k = 0; k < kinds.count(); k++) {
     Ticks run = std::max<Ticks>(1, ticks_of(seconds / options_.speeds[kinds.class_of(k)]));
-    j.run.push_back(kinds.allowed(s.job.demands, k) ? run : 0);
+    j.run.push_back(kinds.allowed(demands, k) ? run : 0);
   }
   j.done = s.record.done;
   j.sharing = sharing_of(s);
-  const bool running = is_running(s.job);
-  if (!running && !is_placed(s.job, s.record, now_)) return j;
+  if (!is_running(s.job) && !s.is_placed(now_)) return j;
+  j.running = run_of(s, usable);
+  if (!j.running) return {};
+  return j;
+}
+
+// Nothing on nodes of no class.
+std::optional<LiveRun> Daemon::run_of(const Steered &s, const LiveKinds &usable) const {
   LiveRun run{0,
-              ticks(running ? s.job.started : now_),
+              ticks(is_running(s.job) ? s.job.started : now_),
               {},
-              running ? s.job.on : s.job.required,
+              s.nodes(),
               s.record.leaving.has_value(),
               {}};
   if (s.record.at && s.record.slow) {
@@ -225,30 +199,26 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const NodeKinds &kinds,
     run.slowdown = s.record.slow;
   }
   if (s.record.until && !s.record.stays) run.until = ticks(*s.record.until);
-  auto node = std::find_if(nodes.begin(), nodes.end(), [&](const LiveNode &n) {
-    return !run.nodes.empty() && n.name == run.nodes[0];
-  });
-  if (node == nodes.end()) return {};  // on nodes of no class
-  run.on = node->on;
-  j.running = std::move(run);
-  return j;
+  auto node = run.nodes.empty() ? usable.end() : usable.find(run.nodes[0]);
+  if (node == usable.end()) return {};
+  run.on = node->second;
+  return run;
 }
 
 // A waiting job is kept back for --grace, again and again; one that has left its nodes is taken
 // back from the hold without an end that Slurm puts it into.
-Result<> Daemon::keep_held(Steered &s) {
+void Daemon::keep_held(Steered &s) {
   Record &r = s.record;
-  if (!is_waiting(s.job) || is_placed(s.job, r, now_)) return {};
+  if (!is_waiting(s.job) || s.is_placed(now_)) return;
   const bool left = r.leaving.has_value();
-  if (!left && !r.placed && s.job.eligible > now_ + options_.grace / 2) return {};
+  if (!left && !r.placed && s.job.eligible > now_ + options_.grace / 2) return;
   if (left)
     say("job {} has left its nodes {} s after its signal; {:.1f} s were planned for its checkpoint",
         s.job.id, now_ - *r.leaving, r.planned.value_or(0));
-  if (!left && r.placed && now_ >= *r.placed + kStartSeconds) count_failed_start(r);
+  if (s.start_has_failed(now_)) count_failed_start(r);
   r.forget_nodes();
-  CKPT_CHECK(slurm_.hold_for(s.job.id, options_.grace));
-  if (left && s.job.held) CKPT_CHECK(slurm_.release(s.job.id));
-  return {};
+  slurm_.hold_for(s.job.id, options_.grace);
+  if (left && s.job.held) slurm_.release(s.job.id);
 }
 
 // A job that Slurm has not started twice is left alone for longer and longer, as its nodes were
@@ -259,23 +229,17 @@ void Daemon::count_failed_start(Record &r) const {
 }
 
 bool Daemon::may_start(const Steered &s) const {
-  return is_running(s.job) || is_placed(s.job, s.record, now_) ||
-         (!is_blocked(s.job) && now_ >= s.record.not_before);
-}
-
-Daemon::Steered &Daemon::find(u64 job, std::vector<Steered> &steered) {
-  return *std::ranges::find(steered, job, [](const Steered &s) { return s.job.id; });
+  return is_running(s.job) || s.is_placed(now_) || (!s.is_blocked() && now_ >= s.record.not_before);
 }
 
 void Daemon::apply_starts(const Decisions &d, const NodeKinds &kinds,
                           std::vector<Steered> &steered) {
   std::map<std::string, std::vector<std::string>> on;  // jobs by node
   for (const Steered &s : steered)
-    for (const std::string &n : is_running(s.job) ? s.job.on : s.job.required)
-      if (is_running(s.job) || is_placed(s.job, s.record, now_))
-        on[n].push_back(std::to_string(s.job.id));
+    if (is_running(s.job) || s.is_placed(now_))
+      for (const std::string &n : s.nodes()) on[n].push_back(std::to_string(s.job.id));
   for (const Start &s : d.starts) {
-    Record &r = find(s.id, steered).record;
+    Record &r = steered_job(s.id, steered).record;
     r.placed = now_;
     r.nodes = s.nodes;
     if (s.until) r.until = *s.until / kTicksPerSecond;
@@ -285,13 +249,13 @@ void Daemon::apply_starts(const Decisions &d, const NodeKinds &kinds,
         s.until ? fmt::format(", for {} s", *r.until - now_) : "",
         beside.empty() ? "" : fmt::format(", beside {}", fmt::join(beside, ", ")));
     beside.push_back(std::to_string(s.id));
-    succeeded(s.id, slurm_.start(s.id, s.nodes));
+    slurm_.start(s.id, s.nodes);
   }
 }
 
 void Daemon::apply_progress(const Decisions &d, std::vector<Steered> &steered) {
   for (const Progress &p : d.progress) {
-    Steered &s = find(p.id, steered);
+    Steered &s = steered_job(p.id, steered);
     if (!is_running(s.job)) continue;  // it has its nodes, but Slurm has not started it yet
     s.record.done = p.done;
     s.record.at = p.since / kTicksPerSecond;
@@ -305,27 +269,24 @@ void Daemon::apply(const Decisions &d, const NodeKinds &kinds, std::vector<Steer
   apply_starts(d, kinds, steered);
   apply_progress(d, steered);
   for (const Move &m : d.moves) {
-    Steered &s = find(m.id, steered);
-    if (s.record.stays || !has_settled(m.id, steered)) continue;
+    Steered &s = steered_job(m.id, steered);
+    if (s.record.stays || !has_settled(s)) continue;
     s.record.done = m.done;
     s.record.at.reset();
     s.record.slow.reset();
     s.record.leaving = now_;
     s.record.planned = m.checkpoint_seconds;
     say("job {} is moved; {:.0f} % of it is done", m.id, m.done * 100);
-    succeeded(m.id, move(s));
+    if (Result<> asked = move(s); !asked) leave_alone(m.id, asked.error().what);
   }
   for (const Extend &e : d.extensions) {
-    Record &r = find(e.id, steered).record;
+    Record &r = steered_job(e.id, steered).record;
     r.until.reset();
     if (e.until) r.until = *e.until / kTicksPerSecond;
   }
 }
 
-bool Daemon::has_settled(u64 job, const std::vector<Steered> &steered) const {
-  auto at = std::ranges::find(steered, job, [](const Steered &s) { return s.job.id; });
-  return now_ >= at->job.started + options_.settle;
-}
+bool Daemon::has_settled(const Steered &s) const { return now_ >= s.job.started + options_.settle; }
 
 // The job is held when it has left: that it was told to must be known then, also to the next
 // daemon.
@@ -337,12 +298,14 @@ Result<> Daemon::move(const Steered &s) {
 
 Result<> Daemon::save_records() { return options_.dry_run ? Result<>() : records_.save(); }
 
-bool Daemon::succeeded(u64 job, const Result<> &asked) {
-  if (asked) return true;
+void Daemon::change_jobs() {
+  for (const auto &[job, why] : slurm_.change_jobs()) leave_alone(job, why);
+}
+
+void Daemon::leave_alone(u64 job, const std::string &why) {
   left_alone_[job] = now_ + options_.grace;
   if (complained_.insert(job).second)
-    log::warn("job {} is left to Slurm, which refuses to change it: {}", job, asked.error().what);
-  return false;
+    log::warn("job {} is left to Slurm, which refuses to change it: {}", job, printable(why));
 }
 
 // A job that does not leave has failed to write its image, and keeps running.
@@ -366,7 +329,7 @@ Decisions Daemon::decide(const NodeKinds &kinds, const std::vector<LiveNode> &no
   options.shared.assign(options_.steer.shared.empty() ? 0 : kinds.count(), {});
   for (Kind k = 0; k < kinds.count(); k++) {
     const ClassIndex c = kinds.class_of(k);
-    classes.push_back({options_.classes[c].name, 0, costs_[c].model});
+    classes.push_back({options_.classes[c].name, 0, costs_.of(c)});
     if (c < options_.steer.shared.size()) options.shared[k] = options_.steer.shared[c];
   }
   for (const LiveNode &n : nodes) classes[n.on].nodes++;
@@ -382,13 +345,22 @@ Result<> Daemon::round() {
   const NodeKinds kinds = kinds_of(queue_nodes, steered);
   drop_without_place(steered, kinds);
   std::vector<LiveNode> nodes = nodes_of(queue_nodes, kinds, jobs, steered);
+  LiveKinds usable;
+  for (const LiveNode &n : nodes) usable.emplace(n.name, n.on);
   std::vector<LiveJob> live_jobs;
   for (Steered &s : steered) {
     keep_where_it_is(s);
-    if (!succeeded(s.job.id, keep_held(s)) || !may_start(s)) continue;
-    if (std::optional<LiveJob> j = live(s, kinds, nodes)) live_jobs.push_back(std::move(*j));
+    keep_held(s);
+  }
+  // A job that Slurm does not let us change takes no nodes from the others.
+  change_jobs();
+  for (const Steered &s : steered) {
+    if (left_alone_.contains(s.job.id) && now_ < left_alone_[s.job.id]) continue;
+    if (!may_start(s)) continue;
+    if (std::optional<LiveJob> j = live(s, kinds, usable)) live_jobs.push_back(std::move(*j));
   }
   apply(decide(kinds, nodes, std::move(live_jobs)), kinds, steered);
+  change_jobs();
   records_.keep_only(jobs);
   for (const Steered &s : steered) records_.set(s.job, s.record);
   return save_records();
@@ -400,12 +372,13 @@ Result<> Daemon::release_all() {
     if (!is_waiting(s.job)) continue;
     const bool held = s.job.held && s.record.leaving.has_value();
     s.tag.held = false;
-    bool given = succeeded(s.job.id, slurm_.give_back(s.job.id, s.tag));
-    if (given && held) succeeded(s.job.id, slurm_.release(s.job.id));
+    slurm_.give_back(s.job, s.tag);
+    if (held) slurm_.release(s.job.id);
     s.record.forget_nodes();
     s.record.stays = false;
     records_.set(s.job, s.record);
   }
+  change_jobs();
   return save_records();
 }
 

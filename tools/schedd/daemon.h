@@ -7,12 +7,14 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "schedule/steer/steer.h"
-#include "tools/schedd/move_costs.h"
+#include "tools/schedd/class_costs.h"
 #include "tools/schedd/node_kinds.h"
-#include "tools/schedd/records.h"
 #include "tools/schedd/slurm.h"
+#include "tools/schedd/steered.h"
 
 namespace ckpt::tools {
 
@@ -35,18 +37,15 @@ class Daemon {
       : options_(std::move(options)),
         slurm_(options_.dry_run),
         records_(std::move(records)),
-        history_(std::move(history)) {}
+        costs_(std::move(history), options_.storage) {}
 
   Result<> round();
   // Gives all jobs that wait for the daemon to Slurm, at once.
   Result<> release_all();
 
  private:
-  struct Steered {
-    QueuedJob job;
-    Tag tag;
-    Record record;
-  };
+  // The classes of the nodes that can be used now.
+  using LiveKinds = std::unordered_map<std::string_view, Kind>;
   std::vector<Steered> steered_of(const std::vector<QueuedJob> &jobs);
   NodeKinds kinds_of(const std::vector<QueueNode> &nodes,
                      const std::vector<Steered> &steered) const;
@@ -57,38 +56,36 @@ class Daemon {
                                            const std::vector<QueuedJob> &jobs,
                                            const std::vector<Steered> &steered);
   std::optional<schedule::LiveJob> live(const Steered &s, const NodeKinds &kinds,
-                                        const std::vector<schedule::LiveNode> &nodes);
+                                        const LiveKinds &usable);
+  std::optional<schedule::LiveRun> run_of(const Steered &s, const LiveKinds &usable) const;
   schedule::Decisions decide(const NodeKinds &kinds, const std::vector<schedule::LiveNode> &nodes,
                              std::vector<schedule::LiveJob> jobs) const;
   std::optional<schedule::SharingJob> sharing_of(const Steered &s);
-  Result<> keep_held(Steered &s);
+  void keep_held(Steered &s);
   void keep_where_it_is(Steered &s);
   void apply(const schedule::Decisions &d, const NodeKinds &kinds, std::vector<Steered> &steered);
   void apply_starts(const schedule::Decisions &d, const NodeKinds &kinds,
                     std::vector<Steered> &steered);
   // Whether its script has had the time to start ckpt-run, without which the signal would end it.
-  bool has_settled(u64 job, const std::vector<Steered> &steered) const;
+  bool has_settled(const Steered &s) const;
   void apply_progress(const schedule::Decisions &d, std::vector<Steered> &steered);
   Result<> move(const Steered &s);
   Result<> save_records();
   bool may_start(const Steered &s) const;
   void count_failed_start(Record &r) const;
-  // Whether Slurm has executed the command for this job. If the job belongs to another user or has
-  // just ended, it is left to Slurm for a while, so that other jobs are still handled.
-  bool succeeded(u64 job, const Result<> &asked);
+  void change_jobs();
+  // A job that Slurm does not let us change, as it belongs to another user or has just ended, is
+  // left to Slurm for a while, so that other jobs are still handled.
+  void leave_alone(u64 job, const std::string &why);
 
-  static Steered &find(u64 job, std::vector<Steered> &steered);
   std::optional<schedule::ClassIndex> class_of(const QueueNode &node) const;
-  // Once: as soon as Slurm has said which nodes there are.
   void fit_costs(const std::vector<QueueNode> &nodes);
 
   const SchedOptions options_;
-  const Slurm slurm_;
+  Slurm slurm_;
   Records records_;
-  i64 now_ = 0;                          // seconds since 1970
-  std::vector<nlohmann::json> history_;  // until costs_ are fitted to it
-  std::vector<MoveCosts> costs_;         // by class
-  MoveCosts usual_;                      // on all nodes
+  i64 now_ = 0;  // seconds since 1970
+  ClassCosts costs_;
   std::set<u64> complained_;
   std::map<u64, i64> left_alone_;  // until when
 };

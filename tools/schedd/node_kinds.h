@@ -20,18 +20,19 @@ using Kind = schedule::ClassIndex;
 class NodeKinds {
  public:
   using ClassOf = std::function<std::optional<schedule::ClassIndex>(const QueueNode &)>;
-  // Nodes without a class are in none. Each of `demands` costs time for each node.
+  // Nodes without a class are in none.
   NodeKinds(const std::vector<QueueNode> &nodes, const ClassOf &class_of,
             const std::set<Demands> &demands);
 
   size_t count() const { return class_of_.size(); }
   schedule::ClassIndex class_of(Kind k) const { return class_of_[k]; }
   std::optional<Kind> of(const std::string &node) const;
-  // `d` is one of the constructor's demands.
-  bool allowed(const Demands &d, Kind k) const { return allowed_[k][index_.at(d)]; }
+  // `d` is one of the constructor's demands; its number is for the next two.
+  size_t number_of(const Demands &d) const { return index_.at(d); }
+  bool allowed(size_t demands, Kind k) const { return allowed_[k][demands]; }
   // Whether `nodes` nodes of one kind are all that it asks for, perhaps not usable now. A plan is
   // for nodes of one kind.
-  bool has_place_for(const Demands &d, unsigned nodes) const;
+  bool has_place_for(size_t demands, unsigned nodes) const;
 
  private:
   std::map<Demands, size_t> index_;

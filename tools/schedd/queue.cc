@@ -177,6 +177,7 @@ Result<std::vector<QueuedJob>> parse_queue(const std::string &text) {
     CKPT_TRY(QueuedJob job, job_of(j));
     jobs.push_back(std::move(job));
   }
+  std::ranges::sort(jobs, {}, &QueuedJob::id);
   return jobs;
 }
 

@@ -44,6 +44,7 @@ struct QueueNode {
   schedule::Resources has;
 };
 
+// In the order of their numbers.
 Result<std::vector<QueuedJob>> parse_queue(const std::string &text);
 Result<std::vector<QueueNode>> parse_nodes(std::string_view text);
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
+#include <unordered_set>
 
 #include "common/base/io.h"
 #include "common/base/json_fields.h"
@@ -109,7 +109,7 @@ void Records::set(const QueuedJob &job, const Record &record) {
 }
 
 void Records::keep_only(const std::vector<QueuedJob> &jobs) {
-  std::set<u64> ids;
+  std::unordered_set<u64> ids;
   for (const QueuedJob &j : jobs) ids.insert(j.id);
   changed_ |= std::erase_if(all_, [&](const auto &r) { return !ids.contains(r.first); }) > 0;
 }

@@ -6,6 +6,7 @@
 
 #include "tools/schedd/queue.h"
 #include "tools/schedd/tag.h"
+#include "tools/schedd/updates.h"
 
 namespace ckpt::tools {
 
@@ -16,22 +17,27 @@ class Slurm {
   Result<std::vector<QueuedJob>> jobs() const;
   Result<std::vector<QueueNode>> nodes() const;
 
+  // The next four wait for change_jobs(). Of the first three, the last call for a job counts.
+
   // Lets a waiting job start at once on these nodes and on no others.
-  Result<> start(u64 job, const std::vector<std::string> &nodes) const;
+  void start(u64 job, const std::vector<std::string> &nodes);
   // Keeps a waiting job from starting for `seconds`, after which Slurm may start it anywhere.
-  Result<> hold_for(u64 job, i64 seconds) const;
-  // Lets Slurm start a waiting job anywhere, and says so in its comment.
-  Result<> give_back(u64 job, const Tag &tag) const;
+  void hold_for(u64 job, i64 seconds);
+  // Lets Slurm start a waiting job anywhere, and says so in its comment, of which
+  // a note (job_comment.h) stays.
+  void give_back(const QueuedJob &job, const Tag &tag);
   // A job that has returned 86 is held indefinitely; after this call it waits as after hold_for().
-  Result<> release(u64 job) const;
-  // Tells a running job to write an image and to return 86.
+  void release(u64 job);
+
+  // By job, why Slurm has refused a change.
+  std::map<u64, std::string> change_jobs();
+
+  // Tells a running job to write an image and to return 86. At once.
   Result<> checkpoint(u64 job) const;
 
  private:
-  Result<> run(const std::vector<std::string> &argv) const;
-  Result<> update(u64 job, const std::vector<std::string> &fields) const;
-
   const bool dry_run_;
+  Updates updates_;
 };
 
 }  // namespace ckpt::tools

@@ -78,7 +78,8 @@ TEST_CASE("nodes of one kind may be used by the same jobs") {
   auto may = [&](const Demands &d) {
     std::string names;
     for (const QueueNode &n : nodes)
-      if (std::optional<Kind> k = kinds.of(n.name); k && kinds.allowed(d, *k)) names += n.name;
+      if (std::optional<Kind> k = kinds.of(n.name); k && kinds.allowed(kinds.number_of(d), *k))
+        names += n.name;
     return names;
   };
   CHECK(may(any) == "n1n2n3n4n6");
@@ -87,9 +88,9 @@ TEST_CASE("nodes of one kind may be used by the same jobs") {
   CHECK(may(not_n6) == "n1n2n3n4");
   CHECK(may(gpu) == "n2");
   CHECK(may(counted) == "");
-  CHECK(kinds.has_place_for(any, 1));
-  CHECK_FALSE(kinds.has_place_for(any, 2));  // of no kind are there two
-  CHECK_FALSE(kinds.has_place_for(counted, 1));
+  CHECK(kinds.has_place_for(kinds.number_of(any), 1));
+  CHECK_FALSE(kinds.has_place_for(kinds.number_of(any), 2));  // of no kind are there two
+  CHECK_FALSE(kinds.has_place_for(kinds.number_of(counted), 1));
 }
 
 TEST_CASE("without demands, a class is one kind") {
