@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/unique_fd.h"
-#include "common/proc/file.h"
+#include "common/proc/status.h"
 #include "helper/process_namespace.h"
 #include "tools/session/isolation.h"
 

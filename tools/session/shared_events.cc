@@ -11,7 +11,7 @@ namespace ckpt::tools {
 namespace {
 
 // Each takes a descriptor of the keeper's.
-constexpr size_t kMostUsers = 4096;
+constexpr size_t kMostProcesses = 4096;
 
 bool has_ended(const UniqueFd &process) {
   pollfd p{process.get(), POLLIN, 0};
@@ -30,8 +30,8 @@ Result<> SharedEvents::make_board() {
 Result<int> SharedEvents::join(u64 token, pid_t pid) {
   if (!board_) CKPT_CHECK(make_board());
   if (users_.contains(token)) return memory_.get();
-  if (users_.size() >= kMostUsers)
-    return fail("{} processes of the program share events, and no more are possible", kMostUsers);
+  if (users_.size() >= kMostProcesses)
+    return fail("{} processes of the program share events, and no more are possible", kMostProcesses);
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return fail_errno("cannot watch the process {}", pid);
   watch_(process.get(), [this, token] { return ended(token); });
