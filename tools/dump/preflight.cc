@@ -15,8 +15,8 @@
 #include <set>
 #include <thread>
 
-#include "common/base/clock.h"
 #include "agent/protocol.h"
+#include "common/base/clock.h"
 #include "common/base/driver_files.h"
 #include "common/base/program.h"
 #include "common/base/units.h"

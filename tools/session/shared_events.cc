@@ -31,7 +31,8 @@ Result<int> SharedEvents::join(u64 token, pid_t pid) {
   if (!board_) CKPT_CHECK(make_board());
   if (users_.contains(token)) return memory_.get();
   if (users_.size() >= kMostProcesses)
-    return fail("{} processes of the program share events, and no more are possible", kMostProcesses);
+    return fail("{} processes of the program share events, and no more are possible",
+                kMostProcesses);
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return fail_errno("cannot watch the process {}", pid);
   watch_(process.get(), [this, token] { return ended(token); });

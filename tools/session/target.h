@@ -35,7 +35,7 @@ struct Target {
 
   bool has_agent(pid_t pid) const;
   std::string agent_socket(pid_t pid) const;  // "": the process has no agent
-  u64 smallest_file_size_limit() const;  // of all processes (RLIMIT_FSIZE)
+  u64 smallest_file_size_limit() const;       // of all processes (RLIMIT_FSIZE)
 };
 
 // Has the keeper write those files of its session again that were removed, as a cleaner of /tmp may

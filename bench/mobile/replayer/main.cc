@@ -5,6 +5,8 @@
 #include <cstring>
 #include <iostream>
 
+#include <nlohmann/json.hpp>
+
 #include "bench/mobile/replayer/node.h"
 
 using namespace ckpt;
@@ -15,18 +17,15 @@ int main(int argc, char **argv) {
   if (!e) return fmt::print(stderr, "replay: {}\n", e.error().text()), 2;
   replay::Node node(*e);
   replay::Outcome o = node.run();
-  fmt::print(
-      "{{\"makespan\": {:.3f}, \"mean_end\": {:.3f}, \"evictions\": {}, \"failed\": {}, "
-      "\"busy\": [{:.3f}], \"ends\": [{:.3f}], \"spans\": [",
-      o.makespan, o.mean_end, o.evictions, o.failed, fmt::join(o.busy, ", "),
-      fmt::join(o.ends, ", "));
-  const char *comma = "";
-  for (const replay::Span &s : node.spans()) {
-    if (!spans) break;
-    fmt::print("{}[\"{}\", {}, {}, {:.3f}, {:.3f}]", comma, s.program, s.number, s.gpu, s.from,
-               s.to);
-    comma = ", ";
-  }
-  fmt::print("]}}\n");
+  nlohmann::json result{{"makespan", o.makespan},
+                        {"mean_end", o.mean_end},
+                        {"evictions", o.evictions},
+                        {"failed", o.failed},
+                        {"busy", o.busy},
+                        {"ends", o.ends},
+                        {"spans", nlohmann::json::array()}};
+  for (const replay::Span &s : node.spans())
+    if (spans) result["spans"].push_back({s.program, s.number, s.gpu, s.from, s.to});
+  fmt::print("{}\n", result.dump());
   return o.failed == 0 ? 0 : 1;
 }

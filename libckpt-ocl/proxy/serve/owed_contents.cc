@@ -60,8 +60,10 @@ cl_int OwedContents::begin(int tool) {
   over_ = false;
   // From its start on the thread may have finished, and released everything.
   Result<std::thread> started = start_thread([this] { copy_all(); });
-  if (started) copier_ = std::move(*started);
-  else over_ = true;
+  if (started)
+    copier_ = std::move(*started);
+  else
+    over_ = true;
   return started ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
 }
 

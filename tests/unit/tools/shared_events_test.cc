@@ -14,7 +14,7 @@ using namespace ckpt::tools;
 
 namespace {
 
-constexpr u64 kToken = 7, kOther = 8, kName = 5;
+constexpr u64 kToken = 7, kOtherProcess = 8, kName = 5;
 
 // A process that does nothing, until it is killed.
 class Process {
@@ -73,7 +73,7 @@ TEST_CASE("all processes get the same board, and each is watched once") {
   Loop loop;
   Process a, b;
   EventBoard of_a = view(loop.events.join(kToken, a.pid()));
-  EventBoard of_b = view(loop.events.join(kOther, b.pid()));
+  EventBoard of_b = view(loop.events.join(kOtherProcess, b.pid()));
   view(loop.events.join(kToken, a.pid()));
   CHECK(loop.watches.size() == 2);
   EventBoard::Recording r = of_a.begin(of_a.take_counter(kToken).value());
@@ -86,9 +86,9 @@ TEST_CASE("what a process has recorded is complete when it has ended, a zombie i
   Loop loop;
   Process a, b;
   EventBoard board = view(loop.events.join(kToken, a.pid()));
-  view(loop.events.join(kOther, b.pid()));
+  view(loop.events.join(kOtherProcess, b.pid()));
   EventBoard::Recording of_a = board.begin(board.take_counter(kToken).value()),
-                        of_b = board.begin(board.take_counter(kOther).value());
+                        of_b = board.begin(board.take_counter(kOtherProcess).value());
   u32 slot = board.add_event(kToken, kName, of_a).value();
   loop.turn();
   CHECK_FALSE(board.is_complete(of_a));
