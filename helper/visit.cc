@@ -185,7 +185,7 @@ class Visitor {
 };
 
 Result<> try_visit(const Visit &v, const Identity &identity) {
-  // Now it is a process of the caller, who must not get the device from it.
+  // Now it is a process of the caller, which must not get the device from it.
   if (!become(identity, 0) || ::prctl(PR_SET_DUMPABLE, 0) != 0 ||
       ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
     return fail_errno("cannot become the caller");

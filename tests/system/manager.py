@@ -17,6 +17,7 @@ import pytest
 
 from conftest import BUILD, receive_exactly, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
+from deadline import fair_share
 from toolkit import WHY_NOT
 
 # The marks of tests that need a node.
@@ -50,7 +51,7 @@ class Peer:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(20)
+        self.socket.settimeout(20 / fair_share())
         self.socket.connect(str(path))
 
     def send(self, number, body=b""):

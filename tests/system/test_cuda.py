@@ -14,6 +14,7 @@ import pytest
 
 from conftest import BUILD, image_manifest, wait_for
 from cuda_programs import NVCC, RUN, make, numba  # noqa: F401 (fixtures)
+from deadline import fair_share
 from test_opencl import bed_environment, devices  # noqa: F401 (devices is a fixture)
 from toolkit import WHY_NOT
 
@@ -59,7 +60,7 @@ class Cuda:
 
     def tool(self, name, *arguments):
         return subprocess.run([self.ckpt.tool(name), *arguments], env=self.ckpt.env, cwd=self.ckpt.folder,
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=60 / fair_share())
 
     def has_agent(self):
         """Whether some program has initialised CUDA."""
