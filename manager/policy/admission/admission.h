@@ -4,7 +4,6 @@
 // that wait for a GPU. policy.h explains the algorithm.
 #pragma once
 
-#include "manager/policy/eviction/exchange.h"
 #include "manager/policy/eviction/exclusivity.h"
 
 namespace ckpt::manager {
@@ -12,14 +11,12 @@ namespace ckpt::manager {
 class Admission {
  public:
   Admission(State &state, Placement &placement, Eviction &eviction, Exclusivity &exclusivity,
-            Credits &credits, Cohort &cohort, Exchange &exchange)
+            Credits &credits)
       : state_(state),
         placement_(placement),
         eviction_(eviction),
         exclusivity_(exclusivity),
-        credits_(credits),
-        cohort_(cohort),
-        exchange_(exchange) {}
+        credits_(credits) {}
 
   void serve_running();
   // `waiting`: in the order in which they are served (starvation.h).
@@ -45,8 +42,6 @@ class Admission {
   Eviction &eviction_;
   Exclusivity &exclusivity_;
   Credits &credits_;
-  Cohort &cohort_;
-  Exchange &exchange_;
 };
 
 }  // namespace ckpt::manager

@@ -48,19 +48,13 @@ struct Parts {
         credits(state),
         placement(state, interference),
         eviction(state, profiles, credits),
-        work(state, profiles),
-        cohort(state, placement, work),
-        exchange(state, eviction, placement, work),
         exclusivity(state, eviction, placement),
-        admission(state, placement, eviction, exclusivity, credits, cohort, exchange) {}
+        admission(state, placement, eviction, exclusivity, credits) {}
   WorkloadProfiles profiles;
   Interference interference;
   Credits credits;
   Placement placement;
   Eviction eviction;
-  Work work;
-  Cohort cohort;
-  Exchange exchange;
   Exclusivity exclusivity;
   Admission admission;
 };
