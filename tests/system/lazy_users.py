@@ -137,7 +137,8 @@ class Stopped:
     def start(self, uid, *command):
         process = subprocess.Popen([*as_user(uid), *command], start_new_session=True)
         self.processes.append(process)
-        wait_for(lambda: status(process.pid)["Name"] != ["setpriv"], "the program")
+        name = os.path.basename(command[0])[:15]  # as long as the kernel keeps it
+        wait_for(lambda: status(process.pid)["Name"] == [name], "the program")
         os.kill(process.pid, signal.SIGSTOP)
         wait_for(lambda: status(process.pid)["State"][0] == "T", "the stop")
         return process.pid

@@ -59,8 +59,11 @@ def first_code(pid):
 def sleeper_of(job):
     """The PID of the sleep(1) that the job runs; None as long as it does not sleep."""
     def sleeps(pid):
-        call = pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0]
-        return pathlib.Path(f"/proc/{pid}/comm").read_text() == "sleep\n" and call == CLOCK_NANOSLEEP
+        try:
+            call = pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0]
+            return pathlib.Path(f"/proc/{pid}/comm").read_text() == "sleep\n" and call == CLOCK_NANOSLEEP
+        except OSError:  # it has ended
+            return False
     return next(filter(sleeps, tree_of(job.pid)), None)
 
 

@@ -216,6 +216,7 @@ def test_memory_that_criu_cannot_read_there_is_refused_by_name(user, what):
 
 @pytest.mark.skipif(not (OPENCL / "ocl-objects").exists(), reason="OpenCL programs are not built")
 def test_an_opencl_program(user):
+    user.env["CKPT_TEST_GO"] = str(user.folder / "finish")
     job = user.run(OPENCL / "ocl-objects", options=["--isolate"])
     job.wait_lines(1)
     user.dump(job.pid, "a.img")

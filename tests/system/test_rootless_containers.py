@@ -101,6 +101,7 @@ def test_in_the_network_of_the_machine(user, container, text, why):
 
 @pytest.mark.skipif(not (OPENCL / "ocl-objects").exists(), reason="OpenCL programs are not built")
 def test_an_opencl_program(user, container):
+    user.env["CKPT_TEST_GO"] = "finish"
     _, said = container("""
       ckpt-run -- $PROGRAM </dev/null >log 2>errors &
       until [ -s log ]; do sleep 0.1; done
