@@ -180,7 +180,7 @@ class Visitor {
   const Visit &v_;
   std::vector<std::unique_ptr<proc::SeizedThread>> threads_;
   std::optional<proc::RemoteCalls> calls_;
-  UniqueFd ours_;  // of a socket whose other end the process has
+  UniqueFd ours_;  // our end of a socket pair; the process has the other one
   u64 theirs_ = 0;
 };
 

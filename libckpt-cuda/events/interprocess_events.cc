@@ -167,7 +167,7 @@ std::optional<EventBoard::Recording> InterprocessEvents::begin() {
   }
 }
 
-// An event whose exporter has destroyed it, or has ended, is one of this process alone.
+// If the exporter has destroyed an event, or has ended, the event is private to this process.
 EventBoard::Recording InterprocessEvents::last(const InterprocessEvent &e) const {
   if (e.origin == Origin::Made || board_->owner_of(e.slot, e.name) == 0) return e.own;
   return board_->last(e.slot, e.name);

@@ -112,20 +112,20 @@ def test_each_state_is_kept_by_a_suspend(cuda, depth):
     passes(job)
 
 
-@pytest.mark.parametrize("who", ["exporter", "importer"])
-def test_nothing_waits_for_a_process_that_was_killed(cuda, who):
+@pytest.mark.parametrize("victim", ["exporter", "importer"])
+def test_nothing_waits_for_a_process_that_was_killed(cuda, victim):
     """Its recording counts as complete. The rest of the program is dumped and restored."""
-    job = start(cuda, "killed", who, paused=True)
+    job = start(cuda, "killed", victim, paused=True)
     cuda.ckpt.dump(job.pid, "image")
     assert job.wait() == 85, job.error_text
     cuda.go_on()
     passes(cuda.ckpt.restore("image", "--device", "cuda:1"))
 
 
-@pytest.mark.parametrize("who", ["exporter", "importer"])
-def test_a_process_that_is_killed_after_a_restore_is_noticed(cuda, who):
+@pytest.mark.parametrize("victim", ["exporter", "importer"])
+def test_a_process_that_is_killed_after_a_restore_is_noticed(cuda, victim):
     """The keeper of the copy is another one than that of the original."""
-    job = start(cuda, "killed-later", who, paused=True)
+    job = start(cuda, "killed-later", victim, paused=True)
     cuda.ckpt.dump(job.pid, "image")
     assert job.wait() == 85, job.error_text
     cuda.go_on()
