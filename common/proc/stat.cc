@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/proc/stat.h"
 
+#include <cerrno>
+
 #include "common/base/file_text.h"
 #include "common/base/words.h"
 #include "common/proc/file.h"
@@ -27,7 +29,12 @@ enum StatField : size_t {
 Result<Stat> read_stat_file(const std::string &path) {
   CKPT_TRY(std::string text, file_text(path));
   std::optional<Stat> stat = parse_stat(text);
-  return stat ? Result<Stat>(std::move(*stat)) : fail("{} cannot be parsed", path);
+  if (!stat) return fail("{} cannot be parsed", path);
+  if (stat->is_reaped()) {
+    errno = ESRCH;
+    return fail_errno("cannot read {}", path);
+  }
+  return std::move(*stat);
 }
 
 }  // namespace

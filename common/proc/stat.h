@@ -26,6 +26,9 @@ struct Stat {
   u64 start_ticks = 0;  // since the boot
 
   bool has_ended() const { return state == 'Z' || state == 'X'; }
+  // Its parent is just waiting for it. The kernel then tells no parent, group and session any more
+  // (do_task_stat() in fs/proc/array.c).
+  bool is_reaped() const { return group < 0; }
 };
 
 // No value: not the text of such a file.

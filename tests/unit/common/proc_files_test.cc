@@ -69,6 +69,12 @@ TEST_CASE("a name with blanks and brackets does not shift the fields of stat") {
     CHECK(!proc::parse_stat(text));
 }
 
+TEST_CASE("a process that is being reaped shows no group") {
+  const std::string rest = " 0 -1 4 0 0 0 0 0 1 1 0 0 20 0 1 0 9";
+  CHECK(proc::parse_stat("12 (sh) X 0 -1 -1" + rest)->is_reaped());
+  CHECK(!proc::parse_stat("12 (sh) Z 5 6 7" + rest)->is_reaped());
+}
+
 TEST_CASE("a process that has ended has nothing, and is no exception") {
   pid_t gone = ended();
   CHECK(!proc::read_stat(gone));
