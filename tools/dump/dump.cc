@@ -270,10 +270,8 @@ Result<> Dump::dump_criu_side() {
       dump_host_side({criu_, rights_, target_, *image_, facts_, cancel_, std::move(inherited),
                       std::move(log), recorded_, options_.tcp_close},
                      stopped_);
-  if (done || stopped_)
-    links_ = keep_link_remaps(target_, read_descriptors(target_));
-  else
-    expect_stop();
+  if (done || stopped_) links_ = keep_link_remaps(target_, read_descriptors(target_));
+  if (!done) expect_stop();
   return done ? done : cause_of(done.error());
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program between the end of CRIU and the end of the dump: stopped, whatever signals it gets.
+#include <signal.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -14,6 +16,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kFirstStop = 200ms;
+constexpr u64 kStopSignal = u64{1} << (SIGSTOP - 1);
+
+// On a busy machine, a process may run long after its stop signal was sent.
+bool is_stopping(const Process &p) {
+  return p.state == 'T' || (p.pending_signals & kStopSignal) != 0;
+}
 
 }  // namespace
 
@@ -23,14 +31,15 @@ Result<> Dump::hold() {
   return check_held();
 }
 
-// CRIU has failed. Unless that was before it touched the program, its plugin leaves the program
-// stopped (criu-plugin/dump/), which may take effect after the end of CRIU.
+// The dump of the host side has failed. CRIU leaves the program stopped if it has succeeded itself,
+// and its plugin (criu-plugin/dump/) if it has failed after it has touched the program. Both may
+// take effect after the end of CRIU.
 void Dump::expect_stop() {
   std::vector<Process> tree;
   auto stops = [&] {
     tree = ProcessTable::read().tree(target_.root);
     return std::ranges::any_of(
-        tree, [&](const Process &p) { return p.state == 'T' && !stopped_before_.contains(p.pid); });
+        tree, [&](const Process &p) { return is_stopping(p) && !stopped_before_.contains(p.pid); });
   };
   bool stopping = false;
   for (auto end = Clock::now() + kFirstStop; !(stopping = stops()) && Clock::now() < end;)
