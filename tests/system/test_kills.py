@@ -76,7 +76,7 @@ class Subject:
             if job.lines[-2:] == self.expected:
                 return "right"
             assert "checksum" not in job.text, f"wrong data: {text}"
-            assert "check.h" not in text and ".cu:" in job.error_text, f"neither right nor told: {text}"
+            assert "check.h" not in text and ".cu:" in job.error_text, f"neither right nor told, status {job.process.poll()}: {text}"
             return "told"
         if job.lines and job.lines[-1] == "OK":
             return "right"

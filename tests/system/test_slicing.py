@@ -29,7 +29,7 @@ LIBRARIES = ["libcurand.so.10", "libcublas.so.13", "libcusparse.so.12", "libcuso
 LEFT_OUT = {name: why for why, names in {
     "it fails on purpose, in a way that an argument chooses": ["errors.cu", "refused.cu"],
     "it runs until there is a file": ["mapping.cu", "objects.cu", "queue.cu"],
-    "it needs arguments, files or other programs": ["chunks.cu", "forked.cc", "future.cc", "histories.cc", "hold.cu", "late.cc", "moved.cu",
+    "it needs arguments, files or other programs": ["chunks.cu", "forked.cc", "future.cc", "grows.cu", "histories.cc", "hold.cu", "late.cc", "managed.cu", "moved.cu",
                                                    "ipc_events.cu", "ipc_memory.cu", "remote_unplaced.cu", "tenant.cu", "tenants.cu", "waiting.cu"],
     "it is for devices of other nodes": ["remote_graph_rules.cu", "remote_hints.cu", "remote_opaque.cu"],
     "it checks that it has no sockets, and ckpt-run gives it one": ["driver.cc"],
