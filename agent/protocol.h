@@ -262,9 +262,9 @@ enum class Type : u16 {
                       // and if it is There, {u64 bytes, str UUID} + its handle
   ShareOwned = 142,   // {…}; answered by Ok {u8 1: this process owns it and saves its contents}
   ShareLoaded = 143,  // {…}, from the owner: it has its contents; answered by Ok
-  ShareAway = 144,    // {…}: this process has given it back until the end of the checkpoint;
-                      // answered by Ok
-  ShareDone = 145,    // {…}: this process uses it no more; answered by Ok
+  ShareAway = 144,  // {…}: this process has given it back until the end of the checkpoint, or has
+                    // not got it yet in a restored program; answered by Ok
+  ShareDone = 145,  // {…}: this process uses it no more; answered by Ok
 
   EventBoardWanted = 147,  // {u32 version, u64 token of the process}: answered by Ok {} + the
                            // memory of events that processes of the program share

@@ -294,6 +294,10 @@ class Participant : public PageLocker {
   // undone), every call returns the API's own device error from now on.
   virtual void resume() = 0;
 
+  // While it is checkpointed: whether other processes of the program need contents that only this
+  // one has. Then exit() waits for the devices.
+  virtual bool others_need() { return false; }
+
   // The contents of the object `handle` need not be saved; include() undoes this. False: `handle`
   // is no object of this API. Both from any thread, at any time.
   virtual bool exclude(const void *handle) = 0;

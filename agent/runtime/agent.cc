@@ -54,6 +54,7 @@ struct AgentProcess {
   static void before_fork();
   static void after_fork();
   static void in_child();
+  static void wait_for_others_contents(Agent &current);
   static void at_exit();
 };
 
@@ -92,12 +93,26 @@ void AgentProcess::in_child() {
   after_fork();
 }
 
+// Only this process can load what it has exported, and others may come back to that memory. A
+// signal handler that calls exit() may have interrupted the holder of the lock.
+void AgentProcess::wait_for_others_contents(Agent &current) {
+  constexpr timespec kPause{0, 10'000'000};
+  auto is_needed = [](Participant *p) { return p->others_need(); };
+  while (current.lifecycle.state() != protocol::State::Running) {
+    std::unique_lock lock(mutex, std::try_to_lock);
+    if (lock && std::ranges::none_of(current.participants_, is_needed)) return;
+    lock = {};
+    ::nanosleep(&kPause, nullptr);
+  }
+}
+
 // The agent's thread runs until the process ends, so only the file of its socket is removed. If a
 // signal handler that interrupted the holder of the lock calls exit(), the session keeper removes
 // it. So it does after a checkpoint or a suspend that began before exit(): a library's own handler
 // may call a device and then waits for the resume, which a tool requests by this socket.
 void AgentProcess::at_exit() {
   Agent *current = agent.load();
+  if (current) wait_for_others_contents(*current);
   if (!current || current->busy_ || current->lifecycle.state() != protocol::State::Running) return;
   if (current->source_) current->source_->exiting();
   std::unique_lock lock(mutex, std::try_to_lock);

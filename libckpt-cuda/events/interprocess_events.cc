@@ -2,11 +2,11 @@
 #include "libckpt-cuda/events/interprocess_events.h"
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "common/base/futex.h"
 #include "common/base/log.h"
+#include "libckpt-cuda/memory/ipc_handle.h"
 #include "libckpt-cuda/memory/physical.h"
 #include "libckpt-cuda/memory/share_link.h"
 
@@ -16,13 +16,12 @@ namespace {
 using Origin = InterprocessEvent::Origin;
 using std::chrono::microseconds;
 
-// What the program's handle contains; the rest is 0.
+// What the program's handle contains.
 struct EventHandleFields {
   u64 magic;
   u64 name;
   u64 slot;
 };
-static_assert(sizeof(EventHandleFields) <= sizeof(CUipcEventHandle));
 constexpr u64 kEventMagic = 0x31'65'63'70'69'74'70'6b;
 
 // How many of our counters are looked at before another one is taken.
@@ -30,19 +29,10 @@ constexpr size_t kCountersLookedAt = 8;
 // A wait for another process: spins, then sleeps, longer each time.
 constexpr microseconds kEventSpin{20}, kFirstPause{20}, kLongestPause{1000};
 
-CUipcEventHandle event_handle_of(const EventHandleFields &fields) {
-  CUipcEventHandle handle{};
-  std::memcpy(&handle, &fields, sizeof fields);
-  return handle;
-}
-
 std::optional<EventHandleFields> event_fields_of(const CUipcEventHandle &handle) {
-  EventHandleFields fields{};
-  std::memcpy(&fields, &handle, sizeof fields);
-  CUipcEventHandle whole = event_handle_of(fields);
-  bool sound = fields.magic == kEventMagic && fields.name != 0 &&
-               fields.slot < EventBoard::kSlots && std::memcmp(&whole, &handle, sizeof whole) == 0;
-  return sound ? std::optional(fields) : std::nullopt;
+  auto fields = ipc_fields_of<EventHandleFields>(handle, kEventMagic);
+  bool sound = fields && fields->name != 0 && fields->slot < EventBoard::kSlots;
+  return sound ? fields : std::nullopt;
 }
 
 }  // namespace
@@ -201,7 +191,7 @@ CUresult InterprocessEvents::get_handle(InterprocessEvent &e, CUipcEventHandle &
   if (e.origin == Origin::Opened) return CUDA_ERROR_INVALID_VALUE;
   if (e.origin == Origin::Made)
     if (CUresult put = put_on_board(e); put != CUDA_SUCCESS) return put;
-  out = event_handle_of({kEventMagic, e.name, e.slot});
+  out = ipc_handle_of<CUipcEventHandle>(EventHandleFields{kEventMagic, e.name, e.slot});
   return CUDA_SUCCESS;
 }
 

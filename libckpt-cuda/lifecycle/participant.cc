@@ -203,6 +203,8 @@ class Cuda final : public agent::Participant {
     if (!started) late_memory_came(started);
   }
 
+  bool others_need() override { return ipc_memory().owns_any(); }
+
   bool exclude(const void *handle) override { return exclude(reinterpret_cast<u64>(handle), true); }
   bool include(const void *handle) override {
     return exclude(reinterpret_cast<u64>(handle), false);

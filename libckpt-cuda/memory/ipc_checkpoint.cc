@@ -95,8 +95,11 @@ Result<> IpcMemory::remap_owned() {
     if (e.phase == Phase::Fresh)
       CKPT_CHECK(offer(link, e.id, {e.bytes, uuid_of(e.device), -1, true, false}, b.physical));
   }
-  for (auto &[id, import] : imports_)
-    if (import.owned && !import.block.mapped) CKPT_CHECK(remap_import(link, id, import));
+  for (auto &[id, import] : imports_) {
+    if (import.block.mapped) continue;
+    // A keeper of a restored program does not know that this process waits for the memory.
+    CKPT_CHECK(import.owned ? remap_import(link, id, import) : link.away(id));
+  }
   return {};
 }
 
@@ -140,6 +143,12 @@ void IpcMemory::loaded() {
   for (auto &[base, e] : exports_) tell(e.id, e.phase);
   for (auto &[id, import] : imports_)
     if (import.block.mapped) tell(id, import.phase);
+}
+
+bool IpcMemory::owns_any() const {
+  std::lock_guard lock(mutex_);
+  return !exports_.empty() ||
+         std::ranges::any_of(imports_, [](const auto &i) { return i.second.owned; });
 }
 
 bool IpcMemory::is_late() const {

@@ -3,45 +3,30 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "libckpt-cuda/memory/addresses.h"
+#include "libckpt-cuda/memory/ipc_handle.h"
 
 namespace ckpt::cuda {
 namespace {
 
 using protocol::ShareState;
 
-// What the program's handle contains; the rest is 0.
+// What the program's handle contains.
 struct HandleFields {
   u64 magic;
   ShareId id;
   u64 offset;  // of the allocation in its block
   u64 bytes;
 };
-static_assert(sizeof(HandleFields) <= sizeof(CUipcMemHandle));
 constexpr u64 kMagic = 0x6b63'7074'6970'6331;
 
 // A process that opens a handle may have returned from a checkpoint before the exporter has.
 constexpr std::chrono::seconds kOpenPatience{60};
 constexpr std::chrono::milliseconds kOpenPause{10};
-
-CUipcMemHandle handle_of(const HandleFields &fields) {
-  CUipcMemHandle handle{};
-  std::memcpy(&handle, &fields, sizeof fields);
-  return handle;
-}
-
-std::optional<HandleFields> fields_of(const CUipcMemHandle &handle) {
-  HandleFields fields{};
-  std::memcpy(&fields, &handle, sizeof fields);
-  CUipcMemHandle whole = handle_of(fields);
-  bool sound = fields.magic == kMagic && std::memcmp(&whole, &handle, sizeof whole) == 0;
-  return sound ? std::optional(fields) : std::nullopt;
-}
 
 std::optional<CUdevice> device_with(const std::string &uuid) {
   int count = 0;
@@ -95,7 +80,7 @@ CUresult IpcMemory::get_handle(CUdeviceptr p, CUipcMemHandle &out) {
   CUresult e = CUDA_ERROR_INVALID_VALUE;
   memory().with_block(a->block,
                       [&](const Memory::BlockView &block) { e = share(*a, block, fields.id); });
-  if (e == CUDA_SUCCESS) out = handle_of(fields);
+  if (e == CUDA_SUCCESS) out = ipc_handle_of<CUipcMemHandle>(fields);
   return e;
 }
 
@@ -158,7 +143,7 @@ CUresult IpcMemory::import_piece(const ShareId &id, const ContextInfo &context,
 
 CUresult IpcMemory::open_handle(const CUipcMemHandle &handle, const ContextInfo &context,
                                 CUdeviceptr &out) {
-  std::optional<HandleFields> f = fields_of(handle);
+  auto f = ipc_fields_of<HandleFields>(handle, kMagic);
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   for (auto end = Clock::now() + kOpenPatience;; std::this_thread::sleep_for(kOpenPause)) {
     std::lock_guard lock(mutex_);

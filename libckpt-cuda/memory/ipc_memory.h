@@ -68,12 +68,14 @@ class IpcMemory {
   // Before the blocks are mapped again: memory that is still there takes the place of new memory
   // (put_returned()).
   Result<> take_back();
-  // After that: offers what is new, and maps what this process owns.
+  // After that: offers what is new, maps what this process owns, and announces what it waits for.
   Result<> remap_owned();
   // Whether the memory at `base` never went away, so that nothing may be loaded into it.
   bool is_there(u64 base) const;
   // The contents of all that is new are in it.
   void loaded();
+  // Whether it saves pieces that others may map.
+  bool owns_any() const;
   // Whether a piece of another process is not mapped yet.
   bool is_late() const;
   // Maps those that their owner has loaded; true: no piece is late any more.

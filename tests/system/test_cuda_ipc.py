@@ -3,13 +3,15 @@
 programs check it against a model."""
 import os
 import pathlib
+import signal
 import subprocess
 import time
 
 import pytest
 
-from conftest import wait_for
+from conftest import tree_of, wait_for
 from test_cuda import BUILD, Cuda, cuda, make, pytestmark  # noqa: F401 (fixtures and marks)
+from test_waits import state
 
 SOURCE = "ipc_memory.cu"
 
@@ -93,6 +95,51 @@ def test_suspended_and_resumed(cuda, depth, arguments):
         done = cuda.resume(job)
         assert done.returncode == 0, done.stderr
         time.sleep(0.3)
+    assert job.wait() == 0, job.error_text
+    assert "PASSED" in job.text
+
+
+def test_memory_of_a_process_that_was_killed_goes_with_it(cuda):
+    job = cuda.start("killed", source=SOURCE)
+    wait_for(lambda: not device_handles(job.pid), "the keeper to give up memory that no process has")
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+
+
+def test_a_restored_exporter_ends_before_the_importers_have_the_memory(cuda):
+    job = cuda.start("late", source=SOURCE)
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85, job.error_text
+    cuda.go_on()
+    for _ in range(4):
+        copy = cuda.ckpt.restore("image")
+        assert copy.wait() == 0, copy.error_text
+        assert "PASSED" in copy.text
+
+
+def test_a_resumed_exporter_ends_before_the_importers_have_the_memory(cuda):
+    job = cuda.start("late", source=SOURCE)
+    done = cuda.tool("ckpt-dump", str(job.program()), "--suspend")
+    assert done.returncode == 0, done.stderr
+    cuda.go_on()
+    done = cuda.resume(job)
+    assert done.returncode == 0, done.stderr
+    assert job.wait() == 0, job.error_text
+    assert "PASSED" in job.text
+
+
+@pytest.mark.parametrize("step", ["check", "wake"])
+def test_a_process_that_ends_during_the_resume_needs_no_devices(cuda, step):
+    job = cuda.start("late", source=SOURCE)
+    done = cuda.tool("ckpt-dump", str(job.program()), "--suspend")
+    assert done.returncode == 0, done.stderr
+    tool = subprocess.Popen([cuda.ckpt.tool("ckpt-restore"), "--resume", str(job.program())], stderr=subprocess.PIPE, text=True,
+                            env=dict(cuda.ckpt.env, CKPT_TEST_HOLD_AT=step))
+    wait_for(lambda: state(tool.pid) == "T", "the step")
+    os.kill(max(tree_of(job.program())), signal.SIGKILL)  # the second importer
+    os.kill(tool.pid, signal.SIGCONT)
+    assert tool.communicate(timeout=60)[1] == "" and tool.returncode == 0
+    cuda.go_on()
     assert job.wait() == 0, job.error_text
     assert "PASSED" in job.text
 

@@ -55,8 +55,10 @@ Result<AgentClient> AgentClient::connect(pid_t process, const std::string &socke
 }
 
 // A process that ends closes its sockets first.
+bool AgentClient::has_ended() const { return handle_.ends_within(kEndTimeout); }
+
 Failure AgentClient::lost_agent(Error why) const {
-  if (handle_.ends_within(kEndTimeout)) return fail("process {} has ended", process_);
+  if (has_ended()) return fail("process {} has ended", process_);
   return Failure(std::move(why));
 }
 

@@ -37,6 +37,8 @@ class AgentClient {
   explicit AgentClient(UniqueFd fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }
+  // After a failure: whether it is because the process ends, which may take some seconds.
+  bool has_ended() const;
   Result<Welcome> hello(const std::string &tool);
   Result<std::vector<std::string>> preflight();
   // Remarks on the process's use of devices. Fails with an agent of an earlier protocol version.

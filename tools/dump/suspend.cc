@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/dump/suspend.h"
 
+#include <chrono>
 #include <filesystem>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/printable.h"
 #include "common/base/units.h"
 #include "tools/dump/agents.h"
@@ -14,6 +16,8 @@ namespace ckpt::tools {
 namespace {
 
 using protocol::Depth;
+
+constexpr int kAttempts = 5;
 
 Result<> check_agents(Agents &agents, Depth depth) {
   Reasons reasons;
@@ -36,6 +40,48 @@ Result<SuspendReport> deepen(Agents &agents, const SuspendOptions &options, pid_
                           "leave out --to, or resume the program first");
   CKPT_TRY(u64 bytes, agents.deepen());
   return SuspendReport{.pid = program, .device_bytes = bytes, .deepened = true};
+}
+
+Result<SuspendReport> suspend_once(const SuspendOptions &options, Cancel &cancel, Target &target) {
+  Phases phases;
+  phases.begin("resolve");
+  Clock::time_point begin = Clock::now();
+  CKPT_TRY(target, resolve_target(options.pid));
+  std::string folder =
+      options.folder.empty() ? "" : std::filesystem::absolute(options.folder).string();
+  phases.begin("preflight");
+  Agents agents(cancel);
+  CKPT_CHECK(agents.connect(target));
+  if (agents.empty())
+    return fail_with_hint(fmt::format("the program of process {} uses no device", options.pid),
+                          "only a program that uses a device can be suspended");
+  if (agents.suspended()) {
+    phases.begin("deepen");
+    CKPT_TRY(SuspendReport r, deepen(agents, options, target.root));
+    phases.begin("end");
+    r.seconds = phases.seconds_since(begin);
+    return r;
+  }
+  CKPT_CHECK(check_agents(agents, options.depth));
+  phases.begin("prepare");
+  if (folder.empty()) CKPT_CHECK(agents.prepare(options.prepare_bytes));
+  phases.begin("copy ahead");
+  CKPT_CHECK(agents.copy_ahead(options.rounds_ahead));
+  phases.begin("quiesce");
+  Clock::time_point paused = Clock::now();
+  CKPT_CHECK(agents.quiesce(std::chrono::seconds(options.timeout_seconds)));
+  phases.begin("suspend");
+  CKPT_TRY(u64 bytes, agents.suspend(folder, target.session_socket, options.depth));
+  SuspendReport report{.pid = target.root, .device_bytes = bytes, .depth = agents.depth()};
+  phases.begin("end");
+  report.seconds = phases.seconds_since(begin);
+  report.pause_seconds = phases.seconds_since(paused);
+  return report;
+}
+
+// A process that starts or ends meanwhile can make it fail, whatever the error says.
+bool another_may_succeed(const Target &target, Cancel &cancel) {
+  return cancel.check() && target.root != 0 && has_changed(target);
 }
 
 }  // namespace
@@ -69,40 +115,15 @@ std::string text_of(const SuspendReport &r, const std::string &folder) {
 }
 
 Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
-  Phases phases;
-  phases.begin("resolve");
-  Clock::time_point begin = Clock::now();
-  CKPT_TRY(Target target, resolve_target(options.pid));
-  std::string folder =
-      options.folder.empty() ? "" : std::filesystem::absolute(options.folder).string();
-  phases.begin("preflight");
-  Agents agents(cancel);
-  CKPT_CHECK(agents.connect(target));
-  if (agents.empty())
-    return fail_with_hint(fmt::format("the program of process {} uses no device", options.pid),
-                          "only a program that uses a device can be suspended");
-  if (agents.suspended()) {
-    phases.begin("deepen");
-    CKPT_TRY(SuspendReport r, deepen(agents, options, target.root));
-    phases.begin("end");
-    r.seconds = phases.seconds_since(begin);
-    return r;
+  auto deadline = Clock::now() + std::chrono::seconds(options.timeout_seconds);
+  for (int attempt = 1;; attempt++) {
+    Target target;
+    Result<SuspendReport> done = suspend_once(options, cancel, target);
+    if (done || attempt == kAttempts || Clock::now() >= deadline ||
+        !another_may_succeed(target, cancel))
+      return done;
+    log::debug("the suspend is started again: {}", done.error().text());
   }
-  CKPT_CHECK(check_agents(agents, options.depth));
-  phases.begin("prepare");
-  if (folder.empty()) CKPT_CHECK(agents.prepare(options.prepare_bytes));
-  phases.begin("copy ahead");
-  CKPT_CHECK(agents.copy_ahead(options.rounds_ahead));
-  phases.begin("quiesce");
-  Clock::time_point paused = Clock::now();
-  CKPT_CHECK(agents.quiesce(std::chrono::seconds(options.timeout_seconds)));
-  phases.begin("suspend");
-  CKPT_TRY(u64 bytes, agents.suspend(folder, target.session_socket, options.depth));
-  SuspendReport report{.pid = target.root, .device_bytes = bytes, .depth = agents.depth()};
-  phases.begin("end");
-  report.seconds = phases.seconds_since(begin);
-  report.pause_seconds = phases.seconds_since(paused);
-  return report;
 }
 
 }  // namespace ckpt::tools

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <functional>
 
 #include "common/base/clock.h"
 #include "common/base/fields.h"
@@ -18,6 +19,7 @@
 #include "tools/dump/suspend.h"
 #include "tools/phases.h"
 #include "tools/proc/process.h"
+#include "tools/proc/process_handle.h"
 #include "tools/proc/process_root.h"
 #include "tools/reasons.h"
 #include "tools/session/target.h"
@@ -92,24 +94,44 @@ Result<> look_as_owner(const Target &target) {
   return owner ? become_user(*owner) : Result<>();
 }
 
-Result<std::vector<AgentClient>> connect_agents(const Target &target) {
-  std::vector<AgentClient> all;
+// Of a process that is ending: it frees its memory first.
+constexpr std::chrono::seconds kEndTimeout{5};
+
+Result<SuspendedAgent> greet(pid_t process, const std::string &socket) {
+  CKPT_TRY(AgentClient agent, AgentClient::connect(process, socket));
+  CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-restore"));
+  return SuspendedAgent{std::move(agent), std::move(welcome), {}};
+}
+
+// Without those of processes that end meanwhile, which need no devices.
+Result<std::vector<SuspendedAgent>> greeted_agents(const Target &target) {
+  if (target.agents.empty()) return fail("the program of process {} uses no device", target.root);
+  std::vector<SuspendedAgent> all;
   for (size_t i = 0; i < target.agents.size(); i++) {
-    CKPT_TRY(AgentClient agent, AgentClient::connect(target.agent_pids[i], target.agents[i]));
-    all.push_back(std::move(agent));
+    Result<ProcessHandle> handle = ProcessHandle::open(target.agent_pids[i]);
+    Result<SuspendedAgent> one = greet(target.agent_pids[i], target.agents[i]);
+    if (one)
+      all.push_back(std::move(*one));
+    else if (handle && !handle->ends_within(kEndTimeout))
+      return Failure(std::move(one).error());
   }
+  if (all.empty()) return fail("all processes of the program that used a device have ended");
   return all;
 }
 
-Result<std::vector<SuspendedAgent>> greeted_agents(const Target &target) {
-  CKPT_TRY(std::vector<AgentClient> agents, connect_agents(target));
-  if (agents.empty()) return fail("the program of process {} uses no device", target.root);
-  std::vector<SuspendedAgent> all;
-  for (AgentClient &agent : agents) {
-    CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-restore"));
-    all.push_back({std::move(agent), std::move(welcome), {}});
+// Runs `f` for each agent, and forgets those of processes that end meanwhile. `done`: where it
+// begins, and how far it has come.
+Result<> for_living(std::vector<SuspendedAgent> &all, size_t &done,
+                    const std::function<Result<>(SuspendedAgent &)> &f) {
+  while (done < all.size()) {
+    if (Result<> worked = f(all[done]); worked)
+      done++;
+    else if (!all[done].agent.has_ended())
+      return worked;
+    else
+      all.erase(all.begin() + static_cast<std::ptrdiff_t>(done));
   }
-  return all;
+  return {};
 }
 
 // A tool that was killed in the middle of a suspend or a resume leaves some agents running.
@@ -131,17 +153,20 @@ std::set<std::string> apis_of(const std::vector<SuspendedAgent> &all) {
   return apis;
 }
 
-Result<> check(std::vector<SuspendedAgent> &all, const ResumeOptions &o,
-               const DeviceChoice &choice) {
-  for (SuspendedAgent &one : all) {
-    CKPT_TRY(std::string text, one.agent.requirements());
-    for (auto &[api, needs] : parse_requirements(text, one.welcome.participants)) {
-      CKPT_TRY(DeviceCheck check, check_devices(api, choice, needs, o.limits));
-      warn_of_limits(check.warnings);
-      one.checks.emplace_back(api, std::move(check));
-    }
+Result<> check_one(SuspendedAgent &one, const ResumeOptions &o, const DeviceChoice &choice) {
+  CKPT_TRY(std::string text, one.agent.requirements());
+  for (auto &[api, needs] : parse_requirements(text, one.welcome.participants)) {
+    CKPT_TRY(DeviceCheck check, check_devices(api, choice, needs, o.limits));
+    warn_of_limits(check.warnings);
+    one.checks.emplace_back(api, std::move(check));
   }
   return {};
+}
+
+Result<> check(std::vector<SuspendedAgent> &all, const ResumeOptions &o,
+               const DeviceChoice &choice) {
+  size_t checked = 0;
+  return for_living(all, checked, [&](SuspendedAgent &one) { return check_one(one, o, choice); });
 }
 
 Result<> refuse_if_any_reason(const std::vector<SuspendedAgent> &all, const DeviceChoice &choice) {
@@ -162,6 +187,11 @@ Result<> wake(SuspendedAgent &s, const std::string &session) {
   for (auto &[api, check] : s.checks)
     if (!check.map.empty()) CKPT_CHECK(s.agent.use_devices(api, check.map));
   return s.agent.wake(session);
+}
+
+// `woken`: how many processes run already, and then run.
+Result<> wake_all(std::vector<SuspendedAgent> &all, const std::string &session, size_t &woken) {
+  return for_living(all, woken, [&](SuspendedAgent &s) { return wake(s, session); });
 }
 
 // A container with its own root folder may have other drivers, so there the agent chooses the
@@ -193,8 +223,8 @@ Result<> wake_on_former(const Target &target, const std::optional<DeviceChoice> 
     CKPT_CHECK(check(all, o, *former));
     CKPT_CHECK(refuse_if_any_reason(all, *former));
   }
-  for (SuspendedAgent &s : all) CKPT_CHECK(wake(s, target.session_socket));
-  return {};
+  size_t woken = 0;
+  return wake_all(all, target.session_socket, woken);
 }
 
 // A program that ran until it was to be moved runs on with the devices that it had. `former`: what
@@ -269,12 +299,10 @@ Result<> check_choice(const Target &target, std::vector<SuspendedAgent> &all,
   return refuse_if_any_reason(all, choice);
 }
 
-// `woken`: how many processes run.
 Result<> give_devices(const Target &target, std::vector<SuspendedAgent> &all,
                       const DeviceChoice &choice, size_t &woken) {
   if (!choice.empty()) CKPT_CHECK(tell_keeper(target, choice));
-  for (; woken < all.size(); woken++) CKPT_CHECK(wake(all[woken], target.session_socket));
-  return {};
+  return wake_all(all, target.session_socket, woken);
 }
 
 // The process of a new device may end while it is loaded. A program that ran goes back; one that
@@ -331,8 +359,8 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   }
   if (!fits) return Failure(fits.error());
   phases.begin("wake");
-  report.processes = all.size();
   CKPT_CHECK(give_devices_or_go_back(target, all, choice, o, runs, former));
+  report.processes = all.size();
   phases.begin("end");
   report.seconds = seconds_since(begin);
   if (report.pause) *report.pause += seconds_since(suspended);

@@ -2,6 +2,8 @@
 #include "tools/session/device_shares.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "tools/proc/process.h"
 
@@ -18,20 +20,18 @@ constexpr size_t kMostUsers = 4096;
 DeviceShares::Shared *DeviceShares::find(const ShareId &id) {
   auto it = all_.find(id);
   if (it == all_.end()) return nullptr;
-  settle(id, it->second);
-  it = all_.find(id);
-  return it == all_.end() ? nullptr : &it->second;
+  std::erase_if(it->second.uses, [this](const auto &use) { return !lives_(use.second.user); });
+  return forget_the_unused(it) ? nullptr : &it->second;
 }
 
-void DeviceShares::settle(const ShareId &id, Shared &s) {
-  std::erase_if(s.uses, [this](const auto &use) { return !lives_(use.second.user); });
+// After users were removed. True: there was no other one, and `piece` is no more.
+bool DeviceShares::forget_the_unused(Pieces::iterator piece) {
+  Shared &s = piece->second;
   if (!s.uses.contains(s.owner)) s.owner = 0;
   if (!s.uses.contains(s.exporter)) s.exporter = 0;
-  if (std::ranges::all_of(s.uses, [](const auto &use) { return use.second.away; })) {
-    s.memory.reset();
-    s.piece.loaded = false;
-  }
-  if (s.uses.empty()) all_.erase(id);
+  bool unused = s.uses.empty();
+  if (unused) all_.erase(piece);
+  return unused;
 }
 
 Result<> DeviceShares::offer(const ShareId &id, const User &user, const Piece &piece,
@@ -73,18 +73,36 @@ void DeviceShares::loaded(const ShareId &id, const User &user) {
     s->piece.loaded = true;
 }
 
+void DeviceShares::expect(const ShareId &id, const User &user) {
+  Shared *s = find(id);
+  bool room = s == nullptr ? all_.size() < kMostPieces : s->uses.size() < kMostUsers;
+  if (room) all_[id].uses.try_emplace(user.token, Use{user, true});
+}
+
+// Only this lets the memory go, and not the end of a user: of those that are away, some may have
+// returned to memory that they have never seen if its owner has loaded it and ended since.
 void DeviceShares::away(const ShareId &id, const User &user) {
   Shared *s = find(id);
-  if (s == nullptr) return;
-  if (auto use = s->uses.find(user.token); use != s->uses.end()) use->second.away = true;
-  settle(id, *s);
+  if (s == nullptr || !s->uses.contains(user.token)) return expect(id, user);
+  if (std::exchange(s->uses.at(user.token).away, true)) return;
+  if (!std::ranges::all_of(s->uses, [](const auto &use) { return use.second.away; })) return;
+  s->memory.reset();
+  s->piece.loaded = false;
 }
 
 void DeviceShares::done(const ShareId &id, const User &user) {
-  Shared *s = find(id);
-  if (s == nullptr) return;
-  s->uses.erase(user.token);
-  settle(id, *s);
+  auto piece = all_.find(id);
+  if (piece == all_.end()) return;
+  piece->second.uses.erase(user.token);
+  forget_the_unused(piece);
+}
+
+void DeviceShares::ended(u64 token) {
+  for (auto piece = all_.begin(); piece != all_.end();) {
+    auto next = std::next(piece);
+    if (piece->second.uses.erase(token) > 0) forget_the_unused(piece);
+    piece = next;
+  }
 }
 
 DeviceShares::User share_user(u64 token, pid_t pid) {

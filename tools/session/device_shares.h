@@ -16,8 +16,12 @@
 //   exporter   offer ── own ─── away ──┐            offer ── load ── loaded
 //   importer    want ────────── away ──┴─ no memory ── want: pending … want: there
 //
-// A process that has ended uses nothing. Nothing tells the keeper so; it looks whenever it is
-// asked. In a restored program the keeper is a new one and knows a piece when its owner offers it.
+// A process that has ended uses nothing. The keeper looks for that whenever it is asked, because it
+// may notice an end later than another process does. The memory stays, though, as long as a user
+// may come back to it: the owner may load it, go on and end before the others have been resumed.
+//
+// In a restored program the keeper is a new one. It learns of a piece by its owner's offer, and of
+// the others because they say that they are away; all do so before the first of them goes on.
 #pragma once
 
 #include <sys/types.h>
@@ -67,9 +71,12 @@ class DeviceShares {
   // Whether `user` owns the piece, from now on if it had no owner.
   Result<bool> own(const ShareId &id, const User &user);
   void loaded(const ShareId &id, const User &user);
+  // `user` has given the memory back, or it has not got it yet in a restored program.
   void away(const ShareId &id, const User &user);
   // `user` uses the piece no more.
   void done(const ShareId &id, const User &user);
+  // The user with this token has ended.
+  void ended(u64 token);
 
  private:
   struct Use {
@@ -82,11 +89,13 @@ class DeviceShares {
     u64 owner = 0, exporter = 0;  // tokens; 0: none
     std::map<u64, Use> uses;      // by token
   };
+  using Pieces = std::map<ShareId, Shared>;
   Shared *find(const ShareId &id);
-  void settle(const ShareId &id, Shared &s);
+  void expect(const ShareId &id, const User &user);
+  bool forget_the_unused(Pieces::iterator piece);
 
   Lives lives_;
-  std::map<ShareId, Shared> all_;
+  Pieces all_;
 };
 
 // Reads when the process has started.

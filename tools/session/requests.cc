@@ -71,10 +71,16 @@ void report_in_background(pid_t program, const Error &error) {
     log::warn("a failed checkpoint was not reported: {}", thread.error().text());
 }
 
+WatchedProcesses::Watch watch_of(Keeper &keeper) {
+  return [&keeper](int fd, auto f) { keeper.watch(fd, std::move(f)); };
+}
+
 }  // namespace
 
 KeeperRequests::KeeperRequests(Keeper &keeper)
-    : keeper_(keeper), events_([&keeper](int fd, auto f) { keeper.watch(fd, std::move(f)); }) {}
+    : keeper_(keeper),
+      sharers_(watch_of(keeper), [this](u64 token) { shares_.ended(token); }),
+      events_(watch_of(keeper)) {}
 
 KeeperRequests::Client::Client(UniqueFd fd, Listener::Id newcomer, pid_t peer)
     : fd(std::move(fd)), newcomer(newcomer), peer(peer), requests(kMaxRequestBytes) {}

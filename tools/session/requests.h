@@ -79,6 +79,7 @@ class KeeperRequests {
   // Files with device contents of processes in a checkpoint, by token.
   std::map<u64, std::vector<UniqueFd>> contents_;
   DeviceShares shares_{share_user_lives};
+  WatchedProcesses sharers_;
   SharedEvents events_;
 };
 

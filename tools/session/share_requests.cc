@@ -38,6 +38,7 @@ Result<KeeperRequests::Answer> KeeperRequests::share_memory(Client &client, Mess
   DeviceShares::User user = share_user(in.get<u64>(), client.peer);
   ShareId id{in.get<u64>(), in.get<u64>()};
   if (!in.ok() || user.token == 0) return fail("malformed request about shared device memory");
+  if (user.pid > 0) CKPT_CHECK(sharers_.join(user.token, user.pid));
   switch (static_cast<Type>(message.type)) {
     case Type::ShareOffered: {
       CKPT_TRY(DeviceShares::Piece piece, piece_in(in));

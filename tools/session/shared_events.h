@@ -7,35 +7,31 @@
 
 #include <sys/types.h>
 
-#include <functional>
-#include <map>
 #include <optional>
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "common/ipc/event_board.h"
+#include "tools/session/watched_processes.h"
 
 namespace ckpt::tools {
 
 class SharedEvents {
  public:
-  // Calls the function when the descriptor is readable, until it returns false (Keeper::watch).
-  using Watch = std::function<void(int, std::function<bool()>)>;
-  explicit SharedEvents(Watch watch) : watch_(std::move(watch)) {}
+  explicit SharedEvents(WatchedProcesses::Watch watch)
+      : users_(std::move(watch), [this](u64 token) { board_->end_of(token); }) {}
 
   // The memory of the board, for the process `pid` with this token. The process runs.
   Result<int> join(u64 token, pid_t pid);
   // Looks for users that have ended, as far as they were not noticed yet.
-  void settle();
+  void settle() { users_.settle(); }
 
  private:
   Result<> make_board();
-  bool ended(u64 token);
 
-  Watch watch_;
   UniqueFd memory_;
   std::optional<EventBoard> board_;
-  std::map<u64, UniqueFd> users_;  // their pidfds, by token
+  WatchedProcesses users_;
 };
 
 }  // namespace ckpt::tools

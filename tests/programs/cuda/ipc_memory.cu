@@ -4,6 +4,8 @@
 //
 //   ipc_memory STEPS CHILDREN SEED [end]  a random history; with "end", children end or are killed
 //   ipc_memory rules                      what the handles of one process may and may not do
+//   ipc_memory killed                     kills a process that shares memory alone, and waits for the file `pause`
+//   ipc_memory late                       the exporter ends when the file `pause` is gone, the importers do not
 //   ipc_memory held FILE                  writes a handle to the file, and waits for the file `pause`
 //   ipc_memory foreign FILE               opens a handle of another session
 //
@@ -253,9 +255,45 @@ static void open_foreign(const char *file) {
   CHECK(open_error(h) == cudaErrorInvalidResourceHandle);
 }
 
+static pid_t fork_exporter(int socket) {
+  pid_t pid = fork();
+  if (pid != 0) return pid;
+  Answer answer = execute({Op::Export, 0, 0, 0, {}});
+  CHECK(write(socket, &answer, sizeof answer) == sizeof answer);
+  while (access("pause", F_OK) == 0) usleep(1000);
+  std::exit(0);
+}
+
+// The exporter ends as soon as it can, and two importers check its memory afterwards.
+static void come_late(bool killed) {
+  int ends[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  pid_t exporter = fork_exporter(ends[1]);
+  Answer answer;
+  CHECK(read(ends[0], &answer, sizeof answer) == sizeof answer);
+  if (killed) {
+    kill(exporter, SIGKILL);
+    waitpid(exporter, nullptr, 0);
+    return wait_for_go();
+  }
+  pid_t second = fork();
+  execute({Op::Open, 0, 0, 0, answer.handle});
+  if (second == 0) CHECK(write(ends[1], &answer, sizeof answer) == sizeof answer);
+  if (second != 0) CHECK(read(ends[0], &answer, sizeof answer) == sizeof answer);
+  if (second != 0) wait_for_go();
+  while (access("pause", F_OK) == 0) usleep(1000);
+  if (second != 0) waitpid(exporter, nullptr, 0);
+  execute({Op::Check, 0, 1, 0, {}});
+  if (second == 0) std::exit(0);
+  int status = 0;
+  waitpid(second, &status, 0);
+  CHECK(status == 0 || WTERMSIG(status) == SIGKILL);
+}
+
 int main(int argc, char **argv) {
   std::string what = argv[1];
   if (what == "rules") return rules(), passed();
+  if (what == "late" || what == "killed") return come_late(what == "killed"), passed();
   if (what == "held") return keep_handle(argv[2]), passed();
   if (what == "foreign") return open_foreign(argv[2]), passed();
   CHECK(argc >= 4);

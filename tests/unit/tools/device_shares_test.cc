@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <random>
 #include <set>
+#include <utility>
 
 using namespace ckpt;
 using namespace ckpt::tools;
@@ -107,33 +108,80 @@ TEST_CASE("a user that was killed does not keep memory from going away") {
   CHECK(s.want(kExporter, true) == State::Pending);
 }
 
-TEST_CASE("whatever users do, there is memory if and only if one of them has it") {
+TEST_CASE("an owner that loads the memory and ends leaves it to those that come later") {
+  for (bool killed : {false, true}) {
+    Shares s;
+    CHECK(s.offer(kExporter).has_value());
+    CHECK(s.want(kImporter) == State::There);
+    s.all.away(kId, kImporter);
+    s.all.away(kId, kExporter);
+    CHECK(s.offer(kExporter, true, false).has_value());
+    s.all.away(kId, kImporter);
+    s.all.loaded(kId, kExporter);
+    if (killed)
+      s.ended.insert(kExporter.token);
+    else
+      s.all.done(kId, kExporter);
+    CHECK(s.want(kOther) == State::Unknown);
+    CHECK(s.want(kImporter, true) == State::There);
+    CHECK(*s.all.own(kId, kImporter));
+  }
+}
+
+TEST_CASE("a new keeper keeps the memory for processes that wait for it") {
+  for (bool offered_first : {false, true}) {
+    Shares s;
+    if (!offered_first) s.all.away(kId, kImporter);
+    CHECK(s.offer(kExporter, true, false).has_value());
+    if (offered_first) s.all.away(kId, kImporter);
+    s.all.loaded(kId, kExporter);
+    s.ended.insert(kExporter.token);
+    CHECK(s.want(kImporter, true) == State::There);
+  }
+  Shares s;
+  s.all.away(kId, kImporter);
+  CHECK(s.want(kImporter, true) == State::Lost);
+}
+
+TEST_CASE("a process that waits for a piece takes bounded memory in the keeper") {
+  Shares s;
+  for (u64 i = 0; i < 10000; i++) s.all.away({3, i}, kImporter);
+  CHECK(!s.offer(kExporter).has_value());
+  s.all.ended(kImporter.token);
+  CHECK(s.offer(kExporter).has_value());
+  s.all.ended(kExporter.token);
+  CHECK(s.want(kExporter, true) == State::Unknown);
+}
+
+TEST_CASE("memory goes when its last user has gone away, and with all its users") {
   std::mt19937 random(7);
   auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
   for (int history = 0; history < 300; history++) {
     Shares s;
     const DeviceShares::User users[] = {kExporter, kImporter, kOther};
     enum class Has { No, Yes, Away } has[3] = {Has::Yes, Has::No, Has::No};
+    bool memory = true;
     CHECK(s.offer(kExporter).has_value());
+    auto none = [&](Has what) { return std::ranges::find(has, what) == std::end(has); };
     for (int step = 0; step < 30; step++) {
       int i = below(3);
-      bool any = std::ranges::find(has, Has::Yes) != std::end(has);
+      if (none(Has::Yes) && none(Has::Away)) break;
       switch (below(4)) {
         case 0:
           if (has[i] == Has::No) break;
-          CHECK((s.want(users[i], true) == State::There) == any);
-          if (any) has[i] = Has::Yes;
+          CHECK((s.want(users[i], true) == State::There) == memory);
+          if (memory) has[i] = Has::Yes;
           break;
         case 1:
           if (s.want(users[i]) == State::There) {
-            CHECK(any);
+            CHECK(memory);
             has[i] = Has::Yes;
           }
           break;
         case 2:
           if (has[i] == Has::No) break;
           s.all.away(kId, users[i]);
-          has[i] = Has::Away;
+          if (std::exchange(has[i], Has::Away) == Has::Yes && none(Has::Yes)) memory = false;
           break;
         default:
           if (below(2) == 0)
