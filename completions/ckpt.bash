@@ -399,7 +399,7 @@ _ckpt_schedd() {
     --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
     *)
       _ckpt_words '--classes --policy --interval --grace --settle --requeue-delay --history --storage --state
-        --megabytes --share --waste-weight --once --dry-run --release --version --help'
+        --megabytes --share --waste-weight --once --dry-run --times --release --version --help'
       ;;
   esac
 }

@@ -8,7 +8,10 @@
 
 namespace ckpt::tools {
 
-// Runs one of Slurm's commands, and returns what it prints.
-Result<std::string> slurm_command(std::vector<std::string> argv);
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// Runs one of Slurm's commands, and returns what it prints. `environment` is added to ours, of
+// which what would change the command's own format and choice is removed.
+Result<std::string> slurm_command(std::vector<std::string> argv, Environment environment = {});
 
 }  // namespace ckpt::tools

@@ -127,11 +127,15 @@ void Calendar::add(Ticks begin, Ticks end, i64 n) {
 }
 
 bool Calendar::reserve(Ticks begin, Ticks end, unsigned n) {
+  if (!is_idle(begin, end, n)) return false;
+  if (begin < end) add(begin, end, -static_cast<i64>(n));
+  return true;
+}
+
+bool Calendar::is_idle(Ticks begin, Ticks end, unsigned n) const {
   if (begin >= end) return true;
   std::optional<Interval> idle = idle_after(begin, n);
-  if (!idle || idle->begin > begin || idle->end < end) return false;
-  add(begin, end, -static_cast<i64>(n));
-  return true;
+  return idle && idle->begin <= begin && idle->end >= end;
 }
 
 void Calendar::release(Ticks begin, Ticks end, unsigned n) {

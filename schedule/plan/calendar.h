@@ -37,6 +37,8 @@ class Calendar {
   // Releases a part of a reservation.
   void release(Ticks begin, Ticks end, unsigned n);
 
+  // Whether `n` nodes are free from `begin` until `end`.
+  bool is_idle(Ticks begin, Ticks end, unsigned n) const;
   // The first interval that ends after `from` and in which `n` nodes are free throughout, without
   // what lies before `from`, if that is at least `length` (1 or more) long; otherwise the next such
   // interval.

@@ -2,23 +2,18 @@
 #include "schedule/steer/steer.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
+#include "schedule/steer/estimates.h"
+#include "schedule/steer/node_pool.h"
+#include "schedule/steer/possible_moves.h"
 #include "schedule/steer/shared_nodes.h"
 
 namespace ckpt::schedule {
 namespace {
 
-// A job that runs longer than was estimated is assumed to end within this time.
-constexpr Ticks kOverdue = 60 * kTicksPerSecond;
-constexpr double kAlmostDone = 0.999;
 // Smaller changes of a slowdown are not worth a Progress.
 constexpr double kSameSlowdown = 0.01;
-
-Ticks share_of(Ticks whole, double share) {
-  return std::max<Ticks>(1, static_cast<Ticks>(std::ceil(static_cast<double>(whole) * share)));
-}
 
 class Steering {
  public:
@@ -28,12 +23,10 @@ class Steering {
         options_(options),
         policy_(options.policy, options.of),
         cluster_(with_delay(classes, options)),
-        nodes_(nodes),
-        shared_(nodes, options),
+        estimates_(now, cluster_, policy_),
+        nodes_(nodes, classes.size()),
+        shared_(nodes, classes.size(), options),
         shared_until_(nodes.size()) {
-    for (size_t i = 0; i < nodes.size(); i++) index_[nodes[i].name] = i;
-    occupied_.resize(nodes.size());
-    first_free_.resize(classes.size());
     for (const LiveNode &n : nodes)
       if (n.busy_until > 0) occupy(n.name, std::max(n.busy_until, now_ + kOverdue));
   }
@@ -43,11 +36,13 @@ class Steering {
       return std::pair(a.job.submit, a.id) < std::pair(b.job.submit, b.id);
     });
     keep_running(jobs);
-    for (const LiveJob &j : jobs) {
-      if (!j.running)
-        plan(j);
-      else if (is_due(j))
-        move_or_extend(j);
+    find_possible_moves(jobs);
+    undecided_ = jobs.size();
+    for (size_t i = 0; i < jobs.size() && is_worth_planning(jobs, i); i++) {
+      if (!jobs[i].running)
+        plan(jobs[i]);
+      else if (is_due(jobs[i]))
+        move_or_extend(jobs[i]);
     }
     for (const LiveJob &j : jobs)
       if (j.running && !is_due(j)) move_if_better(j);
@@ -57,6 +52,57 @@ class Steering {
   }
 
  private:
+  // Only what begins now is decided, and what is planned makes no node free. So planning ends where
+  // no later job can begin now or is due, and no running job can be moved: there it would decide
+  // nothing. In a cluster that is full, that is after a few jobs of a long queue.
+  bool is_worth_planning(const std::vector<LiveJob> &jobs, size_t from) {
+    if (options_.plan_all) return true;
+    while (undecided_ > from && !may_decide(jobs[undecided_ - 1])) undecided_--;
+    return undecided_ > from || possible_moves_.any(cluster_, now_);
+  }
+
+  bool may_decide(const LiveJob &j) { return j.running ? is_due(j) : may_begin_now(j); }
+
+  bool may_begin_now(const LiveJob &j) {
+    const bool shares = shares_somewhere(j);
+    for (ClassIndex c = 0; c < cluster_.classes.size(); c++)
+      if (j.run[c] > 0 && (shares ? may_share_now(j, c) : has_idle_nodes(j, c))) return true;
+    return false;
+  }
+
+  // On an empty node, also beside jobs that will have been placed there, or beside those that are.
+  bool may_share_now(const LiveJob &j, ClassIndex c) {
+    const Ticks end = now_ + share_of(j.run[c], Estimates::left_of(j));
+    if (nodes_.has_free(c) && is_idle(c, now_, end)) return true;
+    const Resources &needs = j.sharing->needs;
+    return shared_.may_start_now(c, needs) && std::ranges::any_of(shared_.shared(c), [&](size_t n) {
+             return shared_.has_room(n, needs) && is_idle(c, shared_until_[n], end);
+           });
+  }
+
+  // For long enough to run to its end, or to be of use before it leaves again.
+  bool has_idle_nodes(const LiveJob &j, ClassIndex c) const {
+    if (cluster_.classes[c].calendar.free_at(now_) < j.job.nodes) return false;
+    const Ticks leave = policy_.planned_cost(j.job, cluster_.classes[c].of).checkpoint + 1;
+    return is_idle(c, now_, now_ + std::min(leave, share_of(j.run[c], Estimates::left_of(j))),
+                   j.job.nodes);
+  }
+
+  void find_possible_moves(const std::vector<LiveJob> &jobs) {
+    if (!migrates()) return;
+    for (const LiveJob &j : jobs) {
+      if (!j.running || j.running->leaving || is_due(j)) continue;
+      // Jobs that it shares its node with can still make it end later.
+      const Ticks best = shared_.has(j.id) ? Calendar::kForever : expected_end(j);
+      for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
+        if (cluster_.classes[c].calendar.free_at(now_) < j.job.nodes || !may_move_to(j, c))
+          continue;
+        const Ticks end = estimates_.end_if_moved(j, c);
+        if (end < best) possible_moves_.add(c, end, j.job.nodes);
+      }
+    }
+  }
+
   // The time in the batch system is part of each restore.
   static std::vector<ResourceClass> with_delay(std::vector<ResourceClass> classes,
                                                const SteerOptions &options) {
@@ -65,51 +111,17 @@ class Steering {
   }
 
   void occupy(const std::string &name, Ticks until) {
-    auto at = index_.find(name);
-    if (at == index_.end() || occupied_[at->second]) return;
-    occupied_[at->second] = true;
-    cluster_.classes[nodes_[at->second].on].calendar.reserve(now_, until, 1);
-  }
-
-  double planned_checkpoint(const LiveJob &j) const {
-    return seconds_of(policy_.planned_cost(j.job, cluster_.classes[j.running->on].of).checkpoint);
-  }
-
-  static double left_of(const LiveJob &j) { return std::clamp(1 - j.done, 0.0, 1.0); }
-
-  // The begin of the time in which the job has done more than LiveJob::done.
-  Ticks counts_from(const LiveJob &j) const {
-    Ticks since = j.running->since;
-    const bool restores = j.done > 0 && !j.running->slowdown;
-    if (restores) since += real_cost(j.job, cluster_.classes[j.running->on].of).restore;
-    return since;
-  }
-
-  // The share of the whole job that is done by now.
-  double done_by_now(const LiveJob &j) const {
-    Ticks whole = j.run[j.running->on];
-    auto pace = slowdowns_.find(j.id);
-    double slowdown = j.running->slowdown.value_or(pace == slowdowns_.end() ? 1 : pace->second);
-    double more = whole > 0 ? static_cast<double>(std::max<Ticks>(0, now_ - counts_from(j))) /
-                                  (static_cast<double>(whole) * slowdown)
-                            : 0;
-    return std::min(j.done + more, kAlmostDone);
+    std::optional<size_t> node = nodes_.find(name);
+    if (!node || nodes_.is_occupied(*node)) return;
+    nodes_.occupy(*node);
+    cluster_.classes[nodes_[*node].on].calendar.reserve(now_, until, 1);
   }
 
   Ticks from_now(double seconds) const { return now_ + ticks_of(seconds); }
 
   Ticks expected_end(const LiveJob &j) const {
     if (shared_.has(j.id)) return from_now(shared_.end_of_job(j.id));
-    return now_ + left_on(j, j.running->on);
-  }
-
-  // What is left of an overdue job is as much longer on slower nodes as its estimate is there:
-  // otherwise each node would look better than its own, and it would be moved again and again.
-  Ticks left_on(const LiveJob &j, ClassIndex c) const {
-    double done = done_by_now(j);
-    if (done < kAlmostDone) return share_of(j.run[c], 1 - done);
-    Ticks here = std::max<Ticks>(1, j.run[j.running->on]);
-    return share_of(kOverdue, static_cast<double>(j.run[c]) / static_cast<double>(here));
+    return now_ + estimates_.left_on(j, j.running->on);
   }
 
   bool is_due(const LiveJob &j) const {
@@ -127,33 +139,25 @@ class Steering {
     // Nodes that a job has as a whole, or another scheduler's job, are not shared.
     for (const LiveJob *j : sharing) share_or_keep(*j);
     for (const LiveJob *j : sharing)
-      if (shared_.has(j->id)) slowdowns_[j->id] = shared_.slowdown_of(j->id);
+      if (shared_.has(j->id)) estimates_.set_slowdown(j->id, shared_.slowdown_of(j->id));
     for (const LiveJob *j : sharing)
-      if (shared_.has(j->id)) shared_.set_seconds(j->id, seconds_left(*j));
-    for (size_t i = 0; i < nodes_.size(); i++)
-      if (shared_.is_shared(i)) occupy_shared(i);
+      if (shared_.has(j->id)) shared_.set_seconds(j->id, estimates_.seconds_left(*j));
+    for (ClassIndex c = 0; c < cluster_.classes.size(); c++)
+      for (size_t node : shared_.shared(c)) occupy_shared(node);
   }
 
   bool may_share(const LiveJob &j) const {
     const std::vector<std::string> &on = j.running->nodes;
-    auto at = on.size() == 1 ? index_.find(on[0]) : index_.end();
-    return at != index_.end() && shared_.sharer(j, at->second, 0, true).has_value();
+    std::optional<size_t> node = on.size() == 1 ? nodes_.find(on[0]) : std::nullopt;
+    return node && shared_.sharer(j, *node, 0, true).has_value();
   }
 
   void share_or_keep(const LiveJob &j) {
-    size_t node = index_.at(j.running->nodes[0]);
-    if (!occupied_[node])
+    const size_t node = *nodes_.find(j.running->nodes[0]);
+    if (!nodes_.is_occupied(node))
       shared_.add(node, j.id, *shared_.sharer(j, node, 0, true));
     else
       keep(j);
-  }
-
-  // Of a running job that shares its node.
-  double seconds_left(const LiveJob &j) const {
-    if (j.running->leaving) return 1;
-    double done = done_by_now(j);
-    return done < kAlmostDone ? (1 - done) * seconds_of(j.run[j.running->on])
-                              : seconds_of(kOverdue);
   }
 
   void occupy_shared(size_t node) {
@@ -197,69 +201,76 @@ class Steering {
     bool beside = false;
   };
 
-  bool is_idle(ClassIndex c, Ticks begin, Ticks end) const {
-    if (begin >= end) return true;
-    std::optional<Interval> idle = cluster_.classes[c].calendar.idle_after(begin, 1);
-    return idle && idle->begin <= begin && idle->end >= end;
+  bool is_idle(ClassIndex c, Ticks begin, Ticks end, unsigned nodes = 1) const {
+    return cluster_.classes[c].calendar.is_idle(begin, end, nodes);
   }
 
-  // On a node that is shared already. It must not occupy the node for so long that a job waits that
-  // was planned before.
-  void consider_beside(const LiveJob &j, std::optional<Place> &best) const {
-    for (size_t i = 0; i < nodes_.size(); i++) {
-      const ClassIndex c = nodes_[i].on;
-      if (!shared_.is_shared(i) || j.run[c] <= 0) continue;
-      Ticks run = share_of(j.run[c], left_of(j));
-      // It takes at least as long as without neighbours.
-      if (best && now_ + run >= best->end) continue;
-      std::optional<Sharer> sharer = shared_.sharer(j, i, seconds_of(run), false);
-      if (!sharer) continue;
-      auto [span, node_end] = shared_.joined(i, *sharer);
-      if (best && from_now(span.end) >= best->end) continue;
-      if (is_idle(c, shared_until_[i], from_now(node_end)))
-        best = {i, c, from_now(span.start), from_now(span.end), from_now(node_end), true};
+  // A node that is shared, on which a job would not end earlier.
+  struct Beside {
+    Ticks end = 0;
+    size_t node = 0;
+    auto operator<=>(const Beside &) const = default;
+  };
+
+  // Those on which it could end by then, without a delay of a job that was planned before.
+  std::vector<Beside> nodes_beside(const LiveJob &j, Ticks by) const {
+    std::vector<Beside> nodes;
+    for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
+      if (j.run[c] <= 0 || !shared_.may_share(j, c)) continue;
+      const double seconds = seconds_of(share_of(j.run[c], Estimates::left_of(j)));
+      for (size_t node : shared_.shared(c)) {
+        const Ticks end = from_now(shared_.earliest_end(node, j.sharing->needs, seconds));
+        if (end > by || !is_idle(c, shared_until_[node], end)) continue;
+        if (std::optional<Sharer> sharer = shared_.sharer(j, node, seconds, false))
+          nodes.push_back({from_now(shared_.earliest_end(node, *sharer)), node});
+      }
     }
+    std::sort(nodes.begin(), nodes.end());
+    return nodes;
   }
 
-  std::optional<size_t> empty_node(ClassIndex c, const Resources &needs) const {
-    for (size_t i = 0; i < nodes_.size(); i++)
-      if (nodes_[i].on == c && !occupied_[i] && needs.fits_in(nodes_[i].has)) return i;
-    return {};
+  // On the node that is shared already where it ends first, by that time. It must not occupy the
+  // node for so long that a job waits that was planned before.
+  std::optional<Place> best_beside(const LiveJob &j, Ticks by) const {
+    std::optional<Place> best;
+    for (const Beside &n : nodes_beside(j, by)) {
+      if (n.end > by || (best && n > Beside{best->end, best->node})) break;
+      const ClassIndex c = nodes_[n.node].on;
+      const double seconds = seconds_of(share_of(j.run[c], Estimates::left_of(j)));
+      auto [span, node_end] = shared_.joined(n.node, *shared_.sharer(j, n.node, seconds, false));
+      const Beside real{from_now(span.end), n.node};
+      if (real.end <= by && (!best || real < Beside{best->end, best->node}) &&
+          is_idle(c, shared_until_[n.node], from_now(node_end)))
+        best = {n.node, c, from_now(span.start), real.end, from_now(node_end), true};
+    }
+    return best;
   }
 
   // On a node of its own, at first.
-  void consider_empty(const LiveJob &j, std::optional<Place> &best) const {
+  std::optional<Place> best_empty(const LiveJob &j) {
+    std::optional<Place> best;
     for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
-      if (j.run[c] <= 0 || !fits_on(j, c)) continue;
-      Ticks run = share_of(j.run[c], left_of(j));
-      std::optional<Interval> idle;
-      for (Ticks from = now_;; from = idle->end) {
-        idle = cluster_.classes[c].calendar.idle_after(from, 1);
-        if (!idle || idle->end - idle->begin >= run) break;
-      }
+      if (j.run[c] <= 0 || !nodes_.has_room(c, j.sharing->needs)) continue;
+      const Ticks run = share_of(j.run[c], Estimates::left_of(j));
+      std::optional<Interval> idle = cluster_.classes[c].calendar.idle_after(now_, 1, run);
       if (!idle || (best && idle->begin + run >= best->end)) continue;
-      std::optional<size_t> node = empty_node(c, j.sharing->needs);
+      std::optional<size_t> node = nodes_.first_free(c, j.sharing->needs);
       if (idle->begin > now_ || node)
         best = {node.value_or(0), c, idle->begin, idle->begin + run, idle->begin + run, false};
     }
-  }
-
-  bool fits_on(const LiveJob &j, ClassIndex c) const {
-    return std::any_of(nodes_.begin(), nodes_.end(), [&](const LiveNode &n) {
-      return n.on == c && j.sharing->needs.fits_in(n.has);
-    });
+    return best;
   }
 
   // Where the only nodes that are large enough for it are in use, it has no place, and waits: it is
   // planned before later jobs again once they are free.
   void plan_sharing(const LiveJob &j) {
-    std::optional<Place> best;
-    consider_beside(j, best);
-    consider_empty(j, best);
+    const std::optional<Place> empty = best_empty(j);
+    std::optional<Place> best = best_beside(j, empty ? empty->end : Calendar::kForever);
+    if (!best) best = empty;
     if (!best) return;
     Calendar &calendar = cluster_.classes[best->on].calendar;
     const bool now = best->begin <= now_;
-    const double seconds = seconds_of(share_of(j.run[best->on], left_of(j)));
+    const double seconds = seconds_of(share_of(j.run[best->on], Estimates::left_of(j)));
     if (now) decisions_.starts.push_back({j.id, best->on, {nodes_[best->node].name}, {}});
     if (best->beside) {
       Ticks &until = shared_until_[best->node];
@@ -275,7 +286,7 @@ class Steering {
   }
 
   void begin_sharing(const LiveJob &j, size_t node, double seconds, Ticks end) {
-    occupied_[node] = true;
+    nodes_.occupy(node);
     std::optional<Sharer> sharer = shared_.sharer(j, node, seconds, true);
     if (!sharer) return;  // nodes of this class are not shared
     shared_until_[node] = end;
@@ -284,7 +295,7 @@ class Steering {
 
   void plan(const LiveJob &j) {
     if (shares_somewhere(j)) return plan_sharing(j);
-    Plan plan = plan_for(j, left_of(j));
+    Plan plan = plan_for(j, Estimates::left_of(j));
     if (plan.empty()) return;
     reserve(j, plan);
     if (plan.front().begin > now_) return;
@@ -294,32 +305,24 @@ class Steering {
   }
 
   bool shares_somewhere(const LiveJob &j) const {
-    if (!j.sharing) return false;
-    for (size_t i = 0; i < nodes_.size(); i++)
-      if (shared_.sharer(j, i, 0, false)) return true;
+    for (ClassIndex c = 0; c < cluster_.classes.size(); c++)
+      if (shared_.may_share(j, c) && nodes_.has_room(c, j.sharing->needs)) return true;
     return false;
   }
 
   // Concrete nodes that are free now.
   std::vector<std::string> take(ClassIndex on, unsigned n) {
-    // A node that is occupied stays so.
-    size_t &begin = first_free_[on];
-    while (begin < nodes_.size() && (nodes_[begin].on != on || occupied_[begin])) begin++;
-    std::vector<size_t> free;
-    for (size_t i = begin; i < nodes_.size() && free.size() < n; i++)
-      if (nodes_[i].on == on && !occupied_[i]) free.push_back(i);
-    if (free.size() < n) return {};
     std::vector<std::string> names;
-    for (size_t i : free) {
-      occupied_[i] = true;
-      names.push_back(nodes_[i].name);
+    for (size_t node : nodes_.first_free(on, n)) {
+      nodes_.occupy(node);
+      names.push_back(nodes_[node].name);
     }
     return names;
   }
 
   void move_or_extend(const LiveJob &j) {
     // Its own nodes are free from the next tick on, so its plan begins there at the earliest.
-    double done = done_by_now(j);
+    double done = estimates_.done_by_now(j);
     Plan plan = plan_for(j, 1 - done);
     bool stays =
         !plan.empty() && plan.front().on == j.running->on && plan.front().begin <= now_ + 1;
@@ -327,7 +330,7 @@ class Steering {
       reserve(j, plan);
       decisions_.extensions.push_back({j.id, leaves_at(plan)});
     } else {
-      decisions_.moves.push_back({j.id, done, planned_checkpoint(j)});
+      decisions_.moves.push_back({j.id, done, estimates_.planned_checkpoint(j)});
     }
   }
 
@@ -335,27 +338,26 @@ class Steering {
     return options_.policy != PolicyName::Mct && options_.policy != PolicyName::Mctb;
   }
 
+  bool may_move_to(const LiveJob &j, ClassIndex c) {
+    if (j.run[c] <= 0) return false;
+    return shared_.has(j.id) ? nodes_.first_free(c, j.sharing->needs).has_value()
+                             : c != j.running->on;
+  }
+
   // After all waiting jobs were planned: as far as is known, nodes that are free then stay free.
   void move_if_better(const LiveJob &j) {
     if (!migrates() || j.running->leaving) return;
-    double done = done_by_now(j);
-    Ticks best = expected_end(j);
+    const Ticks best = expected_end(j);
     bool better = false;
-    for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
-      const bool shares = shared_.has(j.id);
-      if ((c == j.running->on && !shares) || j.run[c] <= 0) continue;
-      if (shares && !empty_node(c, j.sharing->needs)) continue;
-      Ticks end = now_ +
-                  policy_.planned_cost(j.job, cluster_.classes[j.running->on].of).checkpoint +
-                  policy_.planned_cost(j.job, cluster_.classes[c].of).restore + left_on(j, c);
-      if (end >= best || !cluster_.classes[c].calendar.reserve(now_, end, j.job.nodes)) continue;
-      better = true;
-      break;
+    for (ClassIndex c = 0; c < cluster_.classes.size() && !better; c++) {
+      if (!may_move_to(j, c)) continue;
+      const Ticks end = estimates_.end_if_moved(j, c);
+      better = end < best && cluster_.classes[c].calendar.reserve(now_, end, j.job.nodes);
     }
     if (!better) return;
-    decisions_.moves.push_back({j.id, done, planned_checkpoint(j)});
+    decisions_.moves.push_back({j.id, estimates_.done_by_now(j), estimates_.planned_checkpoint(j)});
     moved_.insert(j.id);
-    if (shared_.has(j.id)) shared_.set_seconds(j.id, planned_checkpoint(j));
+    if (shared_.has(j.id)) shared_.set_seconds(j.id, estimates_.planned_checkpoint(j));
   }
 
   // Once its neighbours are those of this call's decisions.
@@ -363,21 +365,21 @@ class Steering {
     if (j.running->leaving || moved_.contains(j.id)) return;
     double slowdown = shared_.slowdown_of(j.id);
     if (std::abs(slowdown - j.running->slowdown.value_or(1)) <= kSameSlowdown) return;
-    decisions_.progress.push_back({j.id, done_by_now(j), std::max(now_, counts_from(j)), slowdown});
+    decisions_.progress.push_back(
+        {j.id, estimates_.done_by_now(j), std::max(now_, estimates_.counts_from(j)), slowdown});
   }
 
   const Ticks now_;
   const SteerOptions &options_;
   const Policy policy_;
   Cluster cluster_;
-  const std::vector<LiveNode> &nodes_;
-  std::unordered_map<std::string, size_t> index_;
-  std::vector<bool> occupied_;
-  std::vector<size_t> first_free_;  // by class: no node before it is free
+  Estimates estimates_;  // before this call's decisions
+  NodePool nodes_;
   SharedNodes shared_;
-  std::vector<Ticks> shared_until_;            // by node: the end of its reservation
-  std::unordered_map<u64, double> slowdowns_;  // before this call's decisions
+  std::vector<Ticks> shared_until_;  // by node: the end of its reservation
   std::unordered_set<u64> moved_;
+  size_t undecided_ = 0;  // no job from here on can be decided on
+  PossibleMoves possible_moves_;
   Decisions decisions_;
 };
 

@@ -5,6 +5,7 @@ import os
 import pwd
 import re
 import subprocess
+import sys
 import time
 
 import pytest
@@ -14,6 +15,9 @@ import slurm
 from conftest import BUILD, ROOT, wait_for
 from test_opencl import devices  # noqa: F401 (a fixture)
 from test_slurm import OPTIONS, HeatJob, cluster_of  # noqa: F401 (a fixture)
+
+sys.path.insert(0, str(ROOT / "bench" / "sched"))
+import recorded  # noqa: E402
 
 FEATURES = {"n1": "slow", "n2": "fast"}
 OPERATOR, OTHER = "daemon", "bin"
@@ -333,8 +337,13 @@ def test_share_needs_the_figures_of_a_node(tmp_path):
 # ---- Slurm as scripts, which show what the daemon asks of it
 
 
+# The daemon's mark, which ends each field, is in the environment. In the files it is @.
 SQUEUE = """#!/bin/sh
-cat "$QUEUE"
+[ "$1" != --version ] || { echo "slurm $VERSION"; exit; }
+[ -z "$SQUEUE_USERS$SQUEUE_STATES" ] || exit 1
+if [ -n "$SQUEUE_FORMAT2" ]; then mark=${SQUEUE_FORMAT2#JobID:}; mark=${mark%%,*} file=$QUEUE
+else mark=${SQUEUE_FORMAT#%A}; mark=${mark%%\\%x*} file=$QUEUE.excluded; fi
+exec sed "s/@/$mark/g" "$file"
 """
 SCONTROL = """#!/bin/sh
 if [ "$1" = show ]; then
@@ -349,28 +358,40 @@ fi
 """
 
 
+JobFields = {"job_id": "JobID", "job_state": "State", "comment": "Comment", "submit_time": "SubmitTime", "start_time": "StartTime",
+             "eligible_time": "EligibleTime", "required_nodes": "ReqNodes", "nodes": "NodeList", "priority": "PriorityLong",
+             "state_reason": "Reason", "partition": "Partition", "excluded_nodes": "ExcNodes", "features": "Feature"}
+
+
 @pytest.fixture
 def queue(tmp_path):
     """queue(jobs, options…)  runs one round, and returns what the daemon has asked of Slurm; now: of the fixture's time"""
     for name, text in {"squeue": SQUEUE, "scontrol": SCONTROL, "scancel": SCONTROL}.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    env = dict(os.environ, PATH=f"{tmp_path}:{os.environ['PATH']}", QUEUE=str(tmp_path / "queue"), CALLS=str(tmp_path / "calls"))
+    # Of whoever starts the daemon: SQUEUE_USERS and the like make squeue leave out jobs.
+    env = dict(os.environ, PATH=f"{tmp_path}:{os.environ['PATH']}", QUEUE=str(tmp_path / "queue"), CALLS=str(tmp_path / "calls"),
+               SQUEUE_USERS="x", SQUEUE_STATES="RUNNING")
 
-    def round(jobs, *options):
-        (tmp_path / "queue").write_text(json.dumps({"jobs": jobs}))
+    def round(jobs, *options, version="24.11.5"):
+        fields = recorded.FIELDS if version >= "24.11" else recorded.FIELDS[:-1]
+        jobs = [dict(recorded.USUAL, **{JobFields.get(k, k): v for k, v in j.items()}) for j in jobs]
+        (tmp_path / "queue").write_text("".join("@".join(str(j[f]) for f in fields) + "@\n" for j in jobs))
+        (tmp_path / "queue.excluded").write_text("".join(f"{j['JobID']}@{j['ExcNodes']}@\n" for j in jobs))
+        env["VERSION"] = version
         (tmp_path / "calls").write_text("")
         (tmp_path / "calls.processes").write_text("")
         r = subprocess.run([str(BUILD / "tools" / "ckpt-schedd"), "--classes=fast:1", *([] if "--release" in options else ["--once"]), f"--state={tmp_path}/state.json",
                             "--history=/dev/null", *options], env=env, capture_output=True, text=True, timeout=60)
         assert r.returncode == 0, r.stderr
+        round.said = r.stdout + r.stderr
         return (tmp_path / "calls").read_text()
     round.processes = lambda: (tmp_path / "calls.processes").read_text().count("\n")
     round.now = int(time.time())
     round.job = lambda id, comment, age, count=1, **more: dict(
         {"job_id": id, "job_state": "PENDING", "comment": comment, "submit_time": round.now - age, "start_time": 0,
-         "eligible_time": round.now + 100000, "time_limit": 10, "node_count": count, "required_nodes": "", "nodes": "",
-         "tres_req_str": "cpu=1,mem=100M,node=1", "priority": 10, "state_reason": "BeginTime"}, **more)
+         "eligible_time": round.now + 100000, "TimeLimit": "10:00", "NumNodes": count, "JobArrayID": id, "Partition": "", "NumTasks": 1,
+         "tres-alloc": "cpu=1,mem=100M,node=1", "priority": 10, "state_reason": "BeginTime"}, **more)
     return round
 
 
@@ -419,6 +440,48 @@ def test_a_constraint_that_is_not_understood_is_left_to_slurm(queue):
     runs = queue.job(1, "ckpt:seconds=60,held", 20, features="[n1|n2]", job_state="RUNNING", nodes="n1", start_time=queue.now - 5)
     asked = queue([runs, queue.job(3, "ckpt:seconds=60,held", 10)])
     assert "JobId=3 StartTime=now ReqNodeList=n2" in asked, asked
+
+
+def test_nodes_that_an_older_squeue_does_not_print(queue):
+    """22.05's squeue --Format has no field for the nodes that a job excludes."""
+    asked = queue([queue.job(1, "ckpt:seconds=60,held", 20, excluded_nodes="n1"), queue.job(2, "ckpt:seconds=60,held", 10)],
+                  version="22.05.8")
+    assert "JobId=1 StartTime=now ReqNodeList=n2" in asked and "JobId=2 StartTime=now ReqNodeList=n1" in asked, asked
+
+
+@pytest.mark.parametrize("separator", ["|", "\t", " ", "\\0", "%"])
+def test_a_comment_makes_no_job(queue, separator):
+    """It contains what looks like jobs: one that uses n1, and one of the next user, which is held."""
+    forged = "\n".join(separator.join([str(i), str(i), state, *["0"] * 18, ""]) for i, state in ((8, "RUNNING"), (2, "PENDING")))
+    hostile = queue.job(1, f"ckpt:seconds=60,held\n{forged}\n", 20)
+    asked = queue([hostile, queue.job(2, "ckpt:seconds=60,held", 10)])
+    assert "JobId=2 StartTime=now ReqNodeList=n1" in asked and "JobId=8" not in asked and "JobId=1 " not in asked, asked
+
+
+@pytest.mark.parametrize("array", ["1_[1-50%5]", "1_3", "1+0"])
+def test_parts_of_arrays_and_heterogeneous_jobs_are_left_to_slurm(queue, array):
+    part = queue.job(1, "ckpt:seconds=60,held", 20, JobArrayID=array)
+    asked = queue([part, queue.job(2, "ckpt:seconds=60,held", 10)])
+    assert "JobId=1 " not in asked and "JobId=2 StartTime=now ReqNodeList=n1" in asked, asked
+    assert "job 1 is an array or a heterogeneous job; Slurm schedules it" in queue.said
+    # Where Slurm has started it, its node is in use.
+    part.update(job_state="RUNNING", nodes="n1", start_time=queue.now - 5)
+    assert "JobId=3 StartTime=now ReqNodeList=n2" in queue([part, queue.job(3, "ckpt:seconds=60,held", 10)])
+
+
+def test_a_round_says_how_long_its_parts_take(queue):
+    queue([queue.job(1, "ckpt:seconds=60,held", 20)], "--times")
+    part = r"\d+\.\d{3} \(\d+\.\d{3}\)"
+    assert re.search(rf"^a round of 2 nodes and 1 jobs, in seconds: read {part}, parse {part}, plan {part}, write {part}$", queue.said, re.M)
+    queue([queue.job(1, "ckpt:seconds=60,held", 20)])
+    assert "a round of" not in queue.said
+
+
+@pytest.mark.parametrize("share", ["0", "0.5"])
+def test_rounds_of_large_clusters_are_measured(share):
+    r = subprocess.run([ROOT / "bench" / "sched" / "round", "--build", BUILD, "--size=40x200", "--rounds=1", f"--share={share}"],
+                       capture_output=True, text=True, timeout=120)
+    assert r.returncode == 0 and re.search(r"^\| 40 \| 200 \| .* \| \d", r.stdout, re.M), r.stdout + r.stderr
 
 
 def test_what_the_daemon_has_done_is_known_to_the_next_one(queue):

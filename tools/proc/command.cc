@@ -93,10 +93,10 @@ pid_t fork_into(int namespaces) {
       ::syscall(SYS_clone, namespaces | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
 }
 
-std::string read_to_end(int fd) {
+std::string read_to_end(int fd, size_t most_bytes) {
   std::string all;
-  char buf[4096];
-  for (ssize_t n; (n = ::read(fd, buf, sizeof buf)) != 0;)
+  char buf[65536];
+  for (ssize_t n; all.size() <= most_bytes && (n = ::read(fd, buf, sizeof buf)) != 0;)
     if (n > 0)
       all.append(buf, static_cast<size_t>(n));
     else if (errno != EINTR)
@@ -135,12 +135,18 @@ Failure become_program(std::vector<std::string> argv) {
 }
 
 Result<CommandResult> run_command(const std::vector<std::string> &argv, const std::string &input) {
+  return run_command(Spawn{.argv = argv}, input, SIZE_MAX);
+}
+
+Result<CommandResult> run_command(Spawn spec, const std::string &input, size_t most_bytes) {
   int to[2], from[2];
   if (::pipe2(to, O_CLOEXEC) < 0) return fail_errno("cannot create a pipe");
   UniqueFd to_read(to[0]), to_write(to[1]);
   if (::pipe2(from, O_CLOEXEC) < 0) return fail_errno("cannot create a pipe");
   UniqueFd from_read(from[0]), from_write(from[1]);
-  CKPT_TRY(pid_t child, spawn({.argv = argv, .in = to_read.get(), .out = from_write.get()}));
+  spec.in = to_read.get();
+  spec.out = from_write.get();
+  CKPT_TRY(pid_t child, spawn(spec));
   to_read.reset();
   from_write.reset();
   Result<std::thread> feeder = start_thread([&] {
@@ -155,7 +161,9 @@ Result<CommandResult> run_command(const std::vector<std::string> &argv, const st
   });
   if (!feeder) to_write.reset();  // the program ends, as it reads an end of file
   CommandResult r;
-  r.output = read_to_end(from_read.get());
+  r.output = read_to_end(from_read.get(), most_bytes);
+  r.is_cut = r.output.size() > most_bytes;
+  from_read.reset();
   if (feeder) feeder->join();
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {

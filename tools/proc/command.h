@@ -16,6 +16,7 @@ namespace ckpt::tools {
 struct CommandResult {
   int exit_code = 0;  // 128 + N after death by signal N
   std::string output;
+  bool is_cut = false;  // it printed more, which was not read
 };
 
 // Runs a short-lived program with `input` as its standard input, and returns its standard output.
@@ -36,6 +37,10 @@ struct Spawn {
   const void *signal_mask = nullptr;  // a sigset_t; null: no signal is blocked
   std::function<void()> in_child;     // runs right before exec; must be async-signal-safe
 };
+
+// As above; `spec` says what is to be different, except for its standard input and output. Of the
+// output, at most about `most_bytes` are read; then the program has no reader any more.
+Result<CommandResult> run_command(Spawn spec, const std::string &input, size_t most_bytes);
 
 // From now on, processes that spawn() starts ignore these signals. This process does not: ignoring
 // a signal would discard one that is pending.

@@ -24,14 +24,6 @@ constexpr i64 kUnlimitedSeconds = 24 * 3600;
 
 Ticks ticks(i64 seconds) { return seconds * kTicksPerSecond; }
 
-bool runs_where_allowed(const QueuedJob &j, const NodeKinds &kinds) {
-  const size_t demands = kinds.number_of(j.demands);
-  return std::ranges::all_of(j.on, [&](const std::string &node) {
-    std::optional<Kind> kind = kinds.of(node);
-    return !kind || kinds.allowed(demands, *kind);
-  });
-}
-
 // Decisions are the daemon's output.
 template <class... A>
 void say(fmt::format_string<A...> f, A &&...a) {
@@ -87,6 +79,20 @@ NodeKinds Daemon::kinds_of(const std::vector<QueueNode> &nodes,
   for (const Steered &s : steered) demands.insert(s.job.demands);
   return NodeKinds(
       nodes, [this](const QueueNode &n) { return class_of(n); }, demands);
+}
+
+NodeKinds Daemon::few_kinds_of(const std::vector<QueueNode> &nodes, std::vector<Steered> &steered) {
+  NodeKinds kinds = kinds_of(nodes, steered);
+  if (!kinds.are_too_many()) return kinds;
+  std::erase_if(steered, [&](const Steered &s) {
+    const bool excludes = !s.job.demands.excluded.empty();
+    if (excludes && complained_.insert(s.job.id).second)
+      log::warn(
+          "job {} excludes nodes, and jobs exclude too many different ones; Slurm schedules it",
+          s.job.id);
+    return excludes;
+  });
+  return kinds_of(nodes, steered);
 }
 
 void Daemon::drop_without_place(std::vector<Steered> &steered, const NodeKinds &kinds) {
@@ -298,8 +304,10 @@ Result<> Daemon::move(const Steered &s) {
 
 Result<> Daemon::save_records() { return options_.dry_run ? Result<>() : records_.save(); }
 
-void Daemon::change_jobs() {
+void Daemon::change_jobs(Laps &laps) {
+  laps.add(Laps::kPlan);
   for (const auto &[job, why] : slurm_.change_jobs()) leave_alone(job, why);
+  laps.add(Laps::kWrite);
 }
 
 void Daemon::leave_alone(u64 job, const std::string &why) {
@@ -337,12 +345,13 @@ Decisions Daemon::decide(const NodeKinds &kinds, const std::vector<LiveNode> &no
 }
 
 Result<> Daemon::round() {
+  Laps laps;
   now_ = ::time(nullptr);
-  CKPT_TRY(std::vector<QueuedJob> jobs, slurm_.jobs());
-  CKPT_TRY(std::vector<QueueNode> queue_nodes, slurm_.nodes());
+  CKPT_TRY(std::vector<QueuedJob> jobs, slurm_.jobs(laps));
+  CKPT_TRY(std::vector<QueueNode> queue_nodes, slurm_.nodes(laps));
   fit_costs(queue_nodes);
   std::vector<Steered> steered = steered_of(jobs);
-  const NodeKinds kinds = kinds_of(queue_nodes, steered);
+  const NodeKinds kinds = few_kinds_of(queue_nodes, steered);
   drop_without_place(steered, kinds);
   std::vector<LiveNode> nodes = nodes_of(queue_nodes, kinds, jobs, steered);
   LiveKinds usable;
@@ -353,21 +362,27 @@ Result<> Daemon::round() {
     keep_held(s);
   }
   // A job that Slurm does not let us change takes no nodes from the others.
-  change_jobs();
+  change_jobs(laps);
   for (const Steered &s : steered) {
     if (left_alone_.contains(s.job.id) && now_ < left_alone_[s.job.id]) continue;
     if (!may_start(s)) continue;
     if (std::optional<LiveJob> j = live(s, kinds, usable)) live_jobs.push_back(std::move(*j));
   }
   apply(decide(kinds, nodes, std::move(live_jobs)), kinds, steered);
-  change_jobs();
+  change_jobs(laps);
   records_.keep_only(jobs);
   for (const Steered &s : steered) records_.set(s.job, s.record);
-  return save_records();
+  CKPT_CHECK(save_records());
+  laps.add(Laps::kWrite);
+  if (options_.times)
+    say("a round of {} nodes and {} jobs, in seconds: {}", queue_nodes.size(), jobs.size(),
+        laps.text());
+  return {};
 }
 
 Result<> Daemon::release_all() {
-  CKPT_TRY(std::vector<QueuedJob> jobs, slurm_.jobs());
+  Laps laps;
+  CKPT_TRY(std::vector<QueuedJob> jobs, slurm_.jobs(laps));
   for (Steered &s : steered_of(jobs)) {
     if (!is_waiting(s.job)) continue;
     const bool held = s.job.held && s.record.leaving.has_value();
@@ -378,7 +393,7 @@ Result<> Daemon::release_all() {
     s.record.stays = false;
     records_.set(s.job, s.record);
   }
-  change_jobs();
+  change_jobs(laps);
   return save_records();
 }
 

@@ -28,6 +28,7 @@ struct SchedOptions {
   i64 settle = 10;                  // seconds
   std::optional<double> megabytes;  // of the image of a job without a size in its tag
   bool dry_run = false;             // nothing is changed, and the records are not written
+  bool times = false;               // say how long the parts of each round took
 };
 
 class Daemon {
@@ -49,6 +50,8 @@ class Daemon {
   std::vector<Steered> steered_of(const std::vector<QueuedJob> &jobs);
   NodeKinds kinds_of(const std::vector<QueueNode> &nodes,
                      const std::vector<Steered> &steered) const;
+  // Without the jobs that exclude nodes, if these would be too many kinds.
+  NodeKinds few_kinds_of(const std::vector<QueueNode> &nodes, std::vector<Steered> &steered);
   // Leaves to Slurm what no plan can place, and names it once if it waits.
   void drop_without_place(std::vector<Steered> &steered, const NodeKinds &kinds);
   std::vector<schedule::LiveNode> nodes_of(const std::vector<QueueNode> &nodes,
@@ -73,7 +76,7 @@ class Daemon {
   Result<> save_records();
   bool may_start(const Steered &s) const;
   void count_failed_start(Record &r) const;
-  void change_jobs();
+  void change_jobs(Laps &laps);
   // A job that Slurm does not let us change, as it belongs to another user or has just ended, is
   // left to Slurm for a while, so that other jobs are still handled.
   void leave_alone(u64 job, const std::string &why);

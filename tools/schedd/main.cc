@@ -23,7 +23,7 @@ struct Options {
   unsigned interval = 2, grace = 120, settle = 10, requeue_delay = 121;
   double waste_weight = 0.05;
   std::optional<double> megabytes;
-  bool once = false, dry_run = false, release = false;
+  bool once = false, dry_run = false, release = false, times = false;
 };
 
 // "fast:1,slow:0.5": features of nodes, with their speeds.
@@ -76,6 +76,7 @@ Result<SchedOptions> options_of(const Options &o) {
   s.settle = o.settle;
   s.megabytes = o.megabytes;
   s.dry_run = o.dry_run;
+  s.times = o.times;
   if (o.interval * 2 > o.grace)
     return fail("--grace must be at least twice --interval, or jobs start without the daemon");
   s.storage = o.storage;
@@ -150,6 +151,7 @@ int main(int argc, char **argv) {
       .range(0.0, 1e3);
   line.flag("--once", o.once, "read the queue once, decide, and exit");
   line.flag("--dry-run", o.dry_run, "print the decisions, and change nothing");
+  line.flag("--times", o.times, "print how long the parts of each round take");
   line.flag("--release", o.release, "give all jobs that wait for the daemon to Slurm, and exit");
   return run_tool(line, argc, argv, 1, [&] { return run(o); });
 }

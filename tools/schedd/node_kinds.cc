@@ -45,12 +45,18 @@ class AllowedNodes {
 
 NodeKinds::NodeKinds(const std::vector<QueueNode> &nodes, const ClassOf &class_of,
                      const std::set<Demands> &demands) {
-  for (const Demands &d : demands) index_.emplace(d, index_.size());
+  bool exclude = false;
+  for (const Demands &d : demands) {
+    index_.emplace(d, index_.size());
+    exclude |= !d.excluded.empty();
+  }
   AllowedNodes allowed_nodes(index_);
   std::map<std::pair<schedule::ClassIndex, Allowed>, Kind> kinds;
   for (const QueueNode &n : nodes) {
     std::optional<schedule::ClassIndex> c = class_of(n);
     if (!c) continue;
+    are_too_many_ = exclude && class_of_.size() > kMost;
+    if (are_too_many_) return;
     Allowed allowed = allowed_nodes.of(n);
     auto [kind, added] = kinds.try_emplace({*c, allowed}, static_cast<Kind>(class_of_.size()));
     if (added) {
@@ -72,6 +78,14 @@ bool NodeKinds::has_place_for(size_t demands, unsigned nodes) const {
   for (Kind k = 0; k < count(); k++)
     if (allowed(demands, k) && nodes_[k] >= nodes) return true;
   return false;
+}
+
+bool runs_where_allowed(const QueuedJob &job, const NodeKinds &kinds) {
+  const size_t demands = kinds.number_of(job.demands);
+  return std::ranges::all_of(job.on, [&](const std::string &node) {
+    std::optional<Kind> kind = kinds.of(node);
+    return !kind || kinds.allowed(demands, *kind);
+  });
 }
 
 }  // namespace ckpt::tools

@@ -2,63 +2,145 @@
 #include "tools/schedd/queue.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <climits>
+#include <span>
 
-#include <nlohmann/json.hpp>
-
-#include "common/base/json_fields.h"
 #include "tools/schedd/resources.h"
 
 namespace ckpt::tools {
 namespace {
 
-using nlohmann::json;
-
 constexpr size_t kMostHosts = 1 << 16;
 
-std::optional<i64> number_of(const json &value) {
-  if (value.is_number_integer()) return value.get<i64>();
-  if (!value.is_object()) return {};
-  const json &set = json_member(value, "set"), &infinite = json_member(value, "infinite");
-  if (set != true || infinite == true) return {};
-  return number_of(json_member(value, "number"));
+// What squeue --Format prints of each job. kExcluded is the last one, as not each version knows it.
+enum Field : size_t {
+  kId,
+  kArrayId,
+  kState,
+  kSubmitted,
+  kStarted,
+  kEligible,
+  kLimit,
+  kNodes,
+  kRestarts,
+  kPriority,
+  kOverSubscribe,
+  kTasks,
+  kPartition,
+  kOn,
+  kRequired,
+  kFeatures,
+  kTres,
+  kTresPerJob,
+  kTresPerNode,
+  kTresPerTask,
+  kReason,
+  kComment,
+  kExcluded,
+  kFields
+};
+constexpr std::array<std::string_view, kFields> kFieldNames = {
+    "JobID",         "JobArrayID",    "State",      "SubmitTime",   "StartTime",     "EligibleTime",
+    "TimeLimit",     "NumNodes",      "RestartCnt", "PriorityLong", "OverSubscribe", "NumTasks",
+    "Partition",     "NodeList",      "ReqNodes",   "Feature",      "tres-alloc",    "tres-per-job",
+    "tres-per-node", "tres-per-task", "Reason",     "Comment",      "ExcNodes"};
+using Values = std::array<std::string_view, kFields>;
+
+// As squeue prints what a job does not have.
+std::string_view present(std::string_view value) {
+  return value == "(null)" || value == "N/A" ? std::string_view() : value;
 }
 
-std::string text_of(const json &value) {
-  if (value.is_array() && !value.empty()) return text_of(value[0]);
-  return value.is_string() ? value.get<std::string>() : "";
+// The next field, which the mark ends.
+bool take(std::string_view &text, std::string_view mark, std::string_view &value) {
+  const size_t end = text.find(mark);
+  if (end == text.npos) return false;
+  value = present(text.substr(0, end));
+  text.remove_prefix(end + mark.size());
+  return true;
 }
 
-// Up to 22.05 one word: a flag such as COMPLETING, or else the state. Later versions print the
-// state and all flags: ["PENDING", "SPECIAL_EXIT"].
-std::string state_of(const json &value) {
-  std::string state = text_of(value);
-  if (value.is_array())
-    for (const char *flag : {"COMPLETING", "SPECIAL_EXIT", "REQUEUE_HOLD", "REQUEUED", "STOPPED"})
-      if (std::find(value.begin(), value.end(), flag) != value.end()) return flag;
-  // The signal is on its way to the job.
-  return state == "SIGNALING" ? "RUNNING" : state;
+bool take_values(std::string_view &text, std::string_view mark,
+                 std::span<std::string_view> values) {
+  for (std::string_view &v : values)
+    if (!take(text, mark, v)) return false;
+  if (!text.starts_with('\n')) return false;
+  text.remove_prefix(1);
+  return true;
 }
 
-// A running job without a limit has one of a year (slurmctld's YEAR_MINUTES).
-std::optional<i64> limit_of(const json &value) {
-  constexpr i64 kYearMinutes = 365 * 24 * 60;
-  std::optional<i64> minutes = number_of(value);
-  if (!minutes || *minutes >= kYearMinutes) return {};
-  return *minutes * 60;
+Failure wrong_output() {
+  return fail_with_hint("squeue did not print what it was asked for",
+                        "this version of Slurm is not supported, or its controller has failed");
 }
 
-schedule::Resources needs_of(const json &j) {
-  auto text = [&](const char *name) { return text_of(json_member(j, name)); };
-  std::string allocated = text("tres_alloc_str");
-  schedule::Resources needs = resources_in(allocated.empty() ? text("tres_req_str") : allocated);
-  const i64 tasks = std::clamp<i64>(number_of(json_member(j, "tasks")).value_or(1), 1, kMostHosts);
+std::optional<i64> integer_in(std::string_view text) {
+  i64 value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+// Slurm prints multiples of 1024 as "2K".
+unsigned count_or_one(std::string_view text) {
+  const i64 unit = text.ends_with('K') ? 1024 : 1;
+  if (unit > 1) text.remove_suffix(1);
+  return static_cast<unsigned>(std::clamp<i64>(integer_in(text).value_or(1), 1, kMostHosts / unit) *
+                               unit);
+}
+
+i64 not_negative(std::string_view text) { return std::max<i64>(0, integer_in(text).value_or(0)); }
+
+// A flag of the job, or else its state. With these flags, it has its nodes.
+std::string state_of(std::string_view state) {
+  for (std::string_view flag : {"SIGNALING", "CONFIGURING", "RESIZING", "POWER_UP_NODE"})
+    if (state == flag) return "RUNNING";
+  return std::string(state);
+}
+
+// "1-02:03:04", "2:03:04" or "3:04" in seconds. A running job without a limit has one of a year
+// (slurmctld's YEAR_MINUTES).
+std::optional<i64> limit_of(std::string_view text) {
+  constexpr i64 kDay = 24 * 3600, kYear = 365 * kDay;
+  i64 days = 0, rest = 0;
+  if (size_t dash = text.find('-'); dash != text.npos) {
+    days = integer_in(text.substr(0, dash)).value_or(kYear);
+    text.remove_prefix(dash + 1);
+  }
+  for (bool more = true; more;) {
+    std::string_view part = text.substr(0, text.find(':'));
+    more = part.size() < text.size();
+    text.remove_prefix(part.size() + (more ? 1 : 0));
+    std::optional<i64> n = integer_in(part);
+    if (!n || *n < 0 || *n > kDay || rest > kYear) return {};
+    rest = rest * 60 + *n;
+  }
+  if (days < 0 || days >= 365 || days * kDay + rest >= kYear) return {};
+  return days * kDay + rest;
+}
+
+// "12", "12_[1-3%2]" and "12_1" of an array, "12+1" of a heterogeneous job.
+u64 group_in(std::string_view id) {
+  const size_t end = id.find_first_of("_+");
+  return end == id.npos ? 0 : static_cast<u64>(not_negative(id.substr(0, end)));
+}
+
+schedule::Resources needs_of(const Values &v) {
+  schedule::Resources needs = resources_in(v[kTres]);
   // Slurm lists GPUs among the resources above only where the administrator has it account for
   // them.
-  for (unsigned gpus : {gpus_in(text("tres_per_job")), gpus_in(text("tres_per_node")),
-                        gpus_in(text("tres_per_task")) * static_cast<unsigned>(tasks)})
+  for (unsigned gpus : {gpus_in(v[kTresPerJob]), gpus_in(v[kTresPerNode]),
+                        gpus_in(v[kTresPerTask]) * count_or_one(v[kTasks])})
     needs.gpus = std::max(needs.gpus, gpus);
   return needs;
+}
+
+Result<std::vector<std::string>> sorted_hosts(std::string_view list) {
+  CKPT_TRY(std::vector<std::string> hosts, expand_hosts(list));
+  std::ranges::sort(hosts);
+  return hosts;
 }
 
 std::vector<std::string> split(std::string_view text) {
@@ -71,39 +153,27 @@ std::vector<std::string> split(std::string_view text) {
   return words;
 }
 
-Result<Demands> demands_of(const json &j) {
-  Demands d{split(text_of(json_member(j, "partition"))), {}, text_of(json_member(j, "features"))};
-  CKPT_TRY(d.excluded, expand_hosts(text_of(json_member(j, "excluded_nodes"))));
-  std::ranges::sort(d.excluded);
-  return d;
-}
-
-Result<QueuedJob> job_of(const json &j) {
+Result<QueuedJob> job_of(const Values &v) {
   QueuedJob job;
-  std::optional<i64> id = number_of(json_member(j, "job_id"));
-  job.state = state_of(json_member(j, "job_state"));
-  if (!id || *id <= 0 || job.state.empty()) return fail("a job has no number or no state");
-  job.id = static_cast<u64>(*id);
-  job.comment = text_of(json_member(j, "comment"));
-  job.reason = text_of(json_member(j, "state_reason"));
-  job.submitted = number_of(json_member(j, "submit_time")).value_or(0);
-  job.started = number_of(json_member(j, "start_time")).value_or(0);
-  job.eligible = number_of(json_member(j, "eligible_time")).value_or(0);
-  job.limit = limit_of(json_member(j, "time_limit"));
-  job.nodes = static_cast<unsigned>(
-      std::clamp<i64>(number_of(json_member(j, "node_count")).value_or(1), 1, kMostHosts));
-  job.restarts =
-      static_cast<unsigned>(std::max<i64>(0, number_of(json_member(j, "restart_cnt")).value_or(0)));
-  job.held = number_of(json_member(j, "priority")) == 0;
-  for (const char *group : {"array_job_id", "het_job_id"})
-    job.group =
-        std::max(job.group,
-                 static_cast<u64>(std::max<i64>(0, number_of(json_member(j, group)).value_or(0))));
-  job.exclusive = text_of(json_member(j, "shared")) == "none";
-  job.needs = needs_of(j);
-  CKPT_TRY(job.on, expand_hosts(text_of(json_member(j, "nodes"))));
-  CKPT_TRY(job.required, expand_hosts(text_of(json_member(j, "required_nodes"))));
-  CKPT_TRY(job.demands, demands_of(j));
+  job.id = static_cast<u64>(not_negative(v[kId]));
+  job.state = state_of(v[kState]);
+  if (job.id == 0 || job.state.empty()) return fail("squeue: a job has no number or no state");
+  job.comment = v[kComment];
+  job.reason = v[kReason];
+  job.submitted = not_negative(v[kSubmitted]);
+  job.started = not_negative(v[kStarted]);
+  job.eligible = not_negative(v[kEligible]);
+  job.limit = limit_of(v[kLimit]);
+  job.nodes = count_or_one(v[kNodes]);
+  job.restarts = static_cast<unsigned>(std::min<i64>(not_negative(v[kRestarts]), UINT_MAX));
+  job.held = integer_in(v[kPriority]) == 0;
+  job.group = group_in(v[kArrayId]);
+  job.exclusive = v[kOverSubscribe] == "NO";
+  job.needs = needs_of(v);
+  CKPT_TRY(job.on, expand_hosts(v[kOn]));
+  CKPT_TRY(job.required, expand_hosts(v[kRequired]));
+  job.demands = {split(v[kPartition]), {}, std::string(v[kFeatures])};
+  CKPT_TRY(job.demands.excluded, sorted_hosts(v[kExcluded]));
   return job;
 }
 
@@ -167,18 +237,54 @@ Result<std::vector<std::string>> expand_hosts(std::string_view list) {
   return hosts;
 }
 
-Result<std::vector<QueuedJob>> parse_queue(const std::string &text) {
-  json queue = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!queue.is_object() || !json_member(queue, "jobs").is_array())
-    return fail_with_hint("squeue --json did not print a list of jobs",
-                          "Slurm needs its JSON plugins (Debian: slurm-wlm-basic-plugins)");
+std::string queue_format(std::string_view mark, bool with_excluded) {
+  std::string format;
+  for (size_t i = 0; i < (with_excluded ? kFields : kExcluded); i++)
+    format += fmt::format("{}{}:{}", i ? "," : "", kFieldNames[i], mark);
+  return format;
+}
+
+std::string exclusions_format(std::string_view mark) { return fmt::format("%A{0}%x{0}", mark); }
+
+Result<std::vector<QueuedJob>> parse_queue(std::string_view text, std::string_view mark,
+                                           bool with_excluded) {
   std::vector<QueuedJob> jobs;
-  for (const json &j : queue["jobs"]) {
-    CKPT_TRY(QueuedJob job, job_of(j));
+  Values values;
+  while (!text.empty()) {
+    if (!take_values(text, mark, std::span(values).first(with_excluded ? kFields : kExcluded)))
+      return wrong_output();
+    CKPT_TRY(QueuedJob job, job_of(values));
     jobs.push_back(std::move(job));
   }
   std::ranges::sort(jobs, {}, &QueuedJob::id);
   return jobs;
+}
+
+Result<> add_exclusions(std::string_view text, std::string_view mark,
+                        std::vector<QueuedJob> &jobs) {
+  while (!text.empty()) {
+    std::array<std::string_view, 2> values;
+    if (!take_values(text, mark, values)) return wrong_output();
+    auto [id, excluded] = values;
+    auto job =
+        std::ranges::lower_bound(jobs, static_cast<u64>(not_negative(id)), {}, &QueuedJob::id);
+    if (excluded.empty() || job == jobs.end() || job->id != static_cast<u64>(not_negative(id)))
+      continue;
+    CKPT_TRY(job->demands.excluded, sorted_hosts(excluded));
+  }
+  return {};
+}
+
+bool knows_exclusions(std::string_view version) {
+  constexpr std::pair<i64, i64> kFirst{24, 11};
+  const size_t begin = version.find_first_of("0123456789");
+  version.remove_prefix(std::min(begin, version.size()));
+  const size_t dot = std::min(version.find('.'), version.size());
+  std::string_view rest = version.substr(std::min(dot + 1, version.size()));
+  return std::pair<i64, i64>(
+             integer_in(version.substr(0, dot)).value_or(0),
+             integer_in(rest.substr(0, rest.find_first_not_of("0123456789"))).value_or(0)) >=
+         kFirst;
 }
 
 Result<std::vector<QueueNode>> parse_nodes(std::string_view text) {

@@ -4,6 +4,9 @@
 // owner of a job for that job.
 #pragma once
 
+#include <optional>
+
+#include "tools/schedd/laps.h"
 #include "tools/schedd/queue.h"
 #include "tools/schedd/tag.h"
 #include "tools/schedd/updates.h"
@@ -14,8 +17,8 @@ class Slurm {
  public:
   explicit Slurm(bool dry_run) : dry_run_(dry_run) {}
 
-  Result<std::vector<QueuedJob>> jobs() const;
-  Result<std::vector<QueueNode>> nodes() const;
+  Result<std::vector<QueuedJob>> jobs(Laps &laps);
+  Result<std::vector<QueueNode>> nodes(Laps &laps) const;
 
   // The next four wait for change_jobs(). Of the first three, the last call for a job counts.
 
@@ -37,6 +40,7 @@ class Slurm {
 
  private:
   const bool dry_run_;
+  std::optional<bool> with_excluded_;  // knows_exclusions(), once squeue was asked for its version
   Updates updates_;
 };
 

@@ -101,3 +101,21 @@ TEST_CASE("without demands, a class is one kind") {
   CHECK(kinds.has_place_for({}, 2));
   CHECK_FALSE(kinds.has_place_for({}, 3));
 }
+
+// Each user can exclude other nodes, and each kind costs memory for each job.
+TEST_CASE("exclusions make a bounded number of kinds") {
+  std::vector<QueueNode> nodes;
+  std::set<Demands> demands{Demands{}};
+  for (size_t i = 0; i < 2 * NodeKinds::kMost; i++) {
+    const std::string name = "n" + std::to_string(i);
+    nodes.push_back(node(name, {"fast"}, {}));
+    if (i + 1 < NodeKinds::kMost) demands.insert({{}, {name}, ""});
+  }
+  NodeKinds kinds(nodes, class_of, demands);
+  CHECK(kinds.count() == NodeKinds::kMost);
+  CHECK_FALSE(kinds.are_too_many());
+  for (const QueueNode &n : nodes) demands.insert({{}, {n.name}, ""});
+  kinds = NodeKinds(nodes, class_of, demands);
+  CHECK(kinds.are_too_many());
+  CHECK(kinds.count() <= NodeKinds::kMost + 1);
+}

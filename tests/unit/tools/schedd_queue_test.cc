@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "tools/schedd/records.h"
@@ -32,6 +33,45 @@ std::string recorded(const std::string &version, const std::string &name) {
   return text.str();
 }
 
+// The mark of record-slurm.
+constexpr std::string_view kMark = "|0123456789abcdef";
+
+std::vector<QueuedJob> recorded_jobs(const std::string &version) {
+  const bool with_excluded = knows_exclusions(recorded(version, "version.txt"));
+  CHECK(with_excluded == (version == "24.11"));
+  Result<std::vector<QueuedJob>> jobs =
+      parse_queue(recorded(version, "squeue.txt"), kMark, with_excluded);
+  REQUIRE(jobs);
+  if (!with_excluded) CHECK(add_exclusions(recorded(version, "excluded.txt"), kMark, *jobs));
+  return *jobs;
+}
+
+// A job as squeue prints it, with some fields replaced. '@' is the mark.
+std::string line(std::map<std::string, std::string> fields) {
+  const std::map<std::string, std::string> usual = {
+      {"JobID", "7"},         {"JobArrayID", "7"},
+      {"State", "PENDING"},   {"SubmitTime", "100"},
+      {"NumNodes", "1"},      {"RestartCnt", "0"},
+      {"NumTasks", "1"},      {"PriorityLong", "5"},
+      {"TimeLimit", "10:00"}, {"tres-alloc", "cpu=1,mem=100M"}};
+  fields.insert(usual.begin(), usual.end());
+  std::string text, format = queue_format("@", true);
+  for (size_t at = 0; at < format.size(); at = format.find('@', at) + 2)
+    text += fields[format.substr(at, format.find(':', at) - at)] + "@";
+  return text + "\n";
+}
+
+Result<std::vector<QueuedJob>> jobs_in(const std::string &text) {
+  return parse_queue(text, "@", true);
+}
+
+QueuedJob job_with(const std::string &name, const std::string &value) {
+  Result<std::vector<QueuedJob>> jobs = jobs_in(line({{name, value}}));
+  REQUIRE(jobs);
+  REQUIRE(jobs->size() == 1);
+  return (*jobs)[0];
+}
+
 using Hosts = std::vector<std::string>;
 
 Hosts hosts(std::string_view list) {
@@ -49,11 +89,11 @@ std::string error_of(const Result<T> &r) {
 TEST_CASE("the queue as each version prints it") {
   for (const char *version : kVersions) {
     CAPTURE(version);
-    Result<std::vector<QueuedJob>> jobs = parse_queue(recorded(version, "squeue.json"));
-    REQUIRE(jobs);
+    const std::vector<QueuedJob> jobs = recorded_jobs(version);
+    CHECK(jobs.size() == 18);
     auto job = [&](u64 id) {
-      auto at = std::ranges::find(*jobs, id, &QueuedJob::id);
-      REQUIRE(at != jobs->end());
+      auto at = std::ranges::find(jobs, id, &QueuedJob::id);
+      REQUIRE(at != jobs.end());
       return *at;
     };
     const QueuedJob left = job(1), again = job(4), requeued = job(5), two = job(7), gpu = job(8);
@@ -89,9 +129,18 @@ TEST_CASE("the queue as each version prints it") {
     CHECK(held.needs.gpus == 2);
     CHECK((job(12).group == 12 && job(12).state == "PENDING"));
     CHECK((job(13).group == 12 && job(13).state == "RUNNING"));
+    const QueuedJob excludes = job(14);
+    CHECK(excludes.comment == "ckpt:held\n1|x1|xRUNNING|x\n|\n, \"'%A\t");
+    CHECK(excludes.demands.partitions == Hosts{"high", "low"});
+    CHECK(excludes.demands.excluded == Hosts{"n1", "n4"});
+    CHECK(excludes.demands.constraint == "slow&gpu");
+    CHECK((left.demands.excluded.empty() && left.demands.constraint.empty()));
+    CHECK((excludes.group == 0 && job(15).group == 15 && job(16).group == 16));
+    CHECK(job(17).group == 16);
+    CHECK(job(15).reason == "BeginTime");
     // Queued again, but its processes have not ended yet: it is no job that waits.
-    CHECK(job(14).state == "COMPLETING");
-    CHECK(job(14).on == Hosts{"n5"});
+    CHECK(job(18).state == "COMPLETING");
+    CHECK(job(18).on == Hosts{"n5"});
   }
 }
 
@@ -123,44 +172,95 @@ TEST_CASE("the grace time as each version prints it") {
   }
 }
 
-TEST_CASE("flags beside the state of later versions") {
-  for (auto [states, state] : {std::pair{R"(["RUNNING","SIGNALING"])", "RUNNING"},
-                               {R"("SIGNALING")", "RUNNING"},
-                               {R"(["COMPLETED","COMPLETING"])", "COMPLETING"},
-                               {R"(["PENDING","REQUEUE_HOLD"])", "REQUEUE_HOLD"},
-                               {R"(["RUNNING","RESIZING"])", "RUNNING"}}) {
-    const char *given = states;
+TEST_CASE("a job with a flag that has its nodes runs") {
+  for (auto [state, read] : {std::pair{"SIGNALING", "RUNNING"},
+                             {"CONFIGURING", "RUNNING"},
+                             {"COMPLETING", "COMPLETING"},
+                             {"REQUEUE_HOLD", "REQUEUE_HOLD"}}) {
+    const char *given = state;
     CAPTURE(given);
-    Result<std::vector<QueuedJob>> jobs =
-        parse_queue(fmt::format(R"({{"jobs":[{{"job_id":7,"job_state":{}}}]}})", states));
-    REQUIRE(jobs);
-    CHECK((*jobs)[0].state == state);
+    CHECK(job_with("State", given).state == read);
   }
 }
 
-TEST_CASE("values of later versions: states are lists, numbers may be unset or without a bound") {
-  Result<std::vector<QueuedJob>> jobs = parse_queue(R"({"jobs": [{"job_id": 7,
-      "job_state": ["RUNNING"], "comment": "ckpt", "nodes": "n1",
-      "start_time": {"set": true, "infinite": false, "number": 5},
-      "time_limit": {"set": true, "infinite": true, "number": 0},
-      "priority": {"set": true, "infinite": false, "number": 0},
-      "node_count": {"set": false, "infinite": false, "number": 0}}]})");
+TEST_CASE("time limits") {
+  using Limit = std::optional<i64>;
+  for (auto [text, seconds] : {std::pair{"5:00", Limit(300)},
+                               {"1:30:00", Limit(5400)},
+                               {"1-02:04:00", Limit(26 * 3600 + 240)},
+                               {"364-00:00:00", Limit(364 * 24 * 3600)},
+                               {"365-00:00:00", Limit()},
+                               {"UNLIMITED", Limit()},
+                               {"Partition_Limit", Limit()},
+                               {"N/A", Limit()},
+                               {"-5:00", Limit()},
+                               {"5:-1", Limit()},
+                               {"99999999999999999999:00", Limit()},
+                               {"99999999-00:00:00", Limit()},
+                               {"9:9:9:9:9:9:9:9:9:9:9:9:9", Limit()},
+                               {"1-", Limit()},
+                               {":", Limit()}}) {
+    const char *given = text;
+    CAPTURE(given);
+    CHECK(job_with("TimeLimit", given).limit == seconds);
+  }
+}
+
+TEST_CASE("what squeue prints of numbers") {
+  CHECK(job_with("NumNodes", "2K").nodes == 2048);
+  CHECK(job_with("NumNodes", "1030").nodes == 1030);
+  CHECK(job_with("NumNodes", "99999999999999K").nodes == 1 << 16);
+  CHECK(job_with("NumNodes", "-3").nodes == 1);
+  CHECK(job_with("RestartCnt", "-3").restarts == 0);
+  CHECK(job_with("StartTime", "N/A").started == 0);
+  CHECK(job_with("StartTime", "2026-11-29T10:00:00").started == 0);
+  CHECK(job_with("PriorityLong", "0").held);
+  CHECK_FALSE(job_with("PriorityLong", "N/A").held);
+  CHECK(job_with("JobArrayID", "12_[1-50%5]").group == 12);
+  CHECK(job_with("JobArrayID", "12+1").group == 12);
+}
+
+TEST_CASE("a user's text is one field, whatever it contains") {
+  const std::string hostile = "x\n8|8|RUNNING|\n" + std::string(5000, ' ') + "\x01\xff,\"%";
+  const std::string text =
+      line({{"Comment", hostile}, {"Reason", "a, b\n"}}) + line({{"JobID", "3"}});
+  Result<std::vector<QueuedJob>> jobs = jobs_in(text);
   REQUIRE(jobs);
-  CHECK((*jobs)[0].state == "RUNNING");
-  CHECK((*jobs)[0].started == 5);
-  CHECK_FALSE((*jobs)[0].limit);
-  CHECK((*jobs)[0].held);
-  CHECK((*jobs)[0].nodes == 1);
+  REQUIRE(jobs->size() == 2);
+  CHECK((*jobs)[0].id == 3);
+  CHECK((*jobs)[1].comment == hostile);
+  CHECK((*jobs)[1].reason == "a, b\n");
 }
 
 TEST_CASE("output that is not a queue is an error") {
-  for (const char *text : {"", "[]", "{}", R"({"jobs": 1})"})
-    CHECK(error_of(parse_queue(text)) == "squeue --json did not print a list of jobs");
-  for (const char *text : {R"({"jobs": [{"job_id": 0, "job_state": "RUNNING"}]})",
-                           R"({"jobs": [{"job_id": 1, "job_state": []}]})"})
-    CHECK(error_of(parse_queue(text)) == "a job has no number or no state");
+  const std::string good = line({});
+  REQUIRE(jobs_in(good));
+  CHECK(jobs_in("")->empty());
+  // Cut anywhere, with fields that are too many, or with another mark.
+  for (size_t n = 1; n < good.size(); n++)
+    CHECK(error_of(jobs_in(good.substr(0, n))) == "squeue did not print what it was asked for");
+  CHECK_FALSE(jobs_in("@" + good));
+  CHECK_FALSE(parse_queue(good, "#", true));
+  CHECK_FALSE(parse_queue(good, "@", false));
+  for (auto [name, value] :
+       {std::pair{"JobID", "0"}, {"JobID", "x"}, {"JobID", "-1"}, {"State", ""}})
+    CHECK(error_of(jobs_in(line({{name, value}}))) == "squeue: a job has no number or no state");
+  CHECK_FALSE(jobs_in(line({{"ReqNodes", "n[1-999999999]"}})));
   CHECK(error_of(parse_nodes("NodeName=n1 CPUAlloc=0")) ==
         "scontrol show nodes: node n1 has no state");
+}
+
+TEST_CASE("exclusions that squeue prints separately") {
+  std::vector<QueuedJob> jobs = *jobs_in(line({}) + line({{"JobID", "9"}}));
+  REQUIRE(add_exclusions("7@n[3,1]@\n8@n1@\n9@@\n", "@", jobs));
+  CHECK(jobs[0].demands.excluded == Hosts{"n1", "n3"});
+  CHECK(jobs[1].demands.excluded.empty());
+  CHECK_FALSE(add_exclusions("7@n1", "@", jobs));
+  for (const char *older :
+       {"slurm-wlm 22.05.8", "slurm 23.11.4", "slurm 24.05.2", "", "slurm", "slurm 24"})
+    CHECK_FALSE(knows_exclusions(older));
+  for (const char *newer : {"slurm-wlm 24.11.5\n", "slurm 24.11.0-0rc1", "slurm 25.05.1"})
+    CHECK(knows_exclusions(newer));
 }
 
 TEST_CASE("lists of hosts") {
@@ -281,9 +381,10 @@ TEST_CASE("resources of jobs and nodes") {
 }
 
 TEST_CASE("the GPUs that a job asks for are found where Slurm does not account for them") {
-  Result<std::vector<QueuedJob>> jobs = parse_queue(R"({"jobs": [{"job_id": 7,
-      "job_state": "PENDING", "tres_req_str": "cpu=2,mem=100M,node=1", "shared": "none",
-      "tres_per_task": "gres:gpu:1", "tasks": 2}]})");
+  Result<std::vector<QueuedJob>> jobs = jobs_in(line({{"tres-alloc", "cpu=2,mem=100M,node=1"},
+                                                      {"OverSubscribe", "NO"},
+                                                      {"tres-per-task", "gres:gpu:1"},
+                                                      {"NumTasks", "2"}}));
   REQUIRE(jobs);
   CHECK((*jobs)[0].needs.gpus == 2);
   CHECK((*jobs)[0].needs.cores == 2);
