@@ -45,7 +45,7 @@ void Policy::footprint(ProgramId program, u64 bytes) { parts_->contexts.measured
 
 void Policy::computed(Time now, std::span<const KernelTime> all) {
   for (auto [id, kernels] : all)
-    if (Program *p = parts_->find(id)) parts_->work.computed(*p, kernels);
+    if (Program *p = parts_->find(id)) parts_->work.computed(now, *p, kernels);
   parts_->work.measured(now);
 }
 

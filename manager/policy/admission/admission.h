@@ -33,6 +33,7 @@ class Admission {
  private:
   bool grant(Program &p, Request &r);
   u64 available_to(const Program &p) const;
+  void place_together(const Cohort::Members &members, bool first);
   void serve_one(Program &p, std::span<Program *const> behind);
   void send_guests_away(const Program &p);
   void place(Program &p, GpuIndex g);

@@ -23,9 +23,11 @@ class Exchange {
   void run(const Cohort::Members &members);
 
  private:
+  Time unit() const;
   void evict(Program *p);
-  Program *keeps_engine_idle() const;
-  Program *misfit_of(GpuIndex g) const;
+  Program *keeps_engine_idle(const Cohort::Members &members) const;
+  Program *misfit_of(GpuIndex g, const Cohort::Members &members) const;
+  bool makes_room(const Program &out, const Program &in) const;
   Program *nearer_to_end(const Cohort::Members &members) const;
   const Program *longest(const Cohort::Members &members) const;
   std::optional<Time> left_on(GpuIndex g) const;

@@ -12,8 +12,10 @@ constexpr double kOverdue = 1.2;
 
 }  // namespace
 
-void Work::computed(Program &p, Time kernels) {
+void Work::computed(Time now, Program &p, Time kernels) {
   p.workload.computed += kernels;
+  p.workload.computed_at = now;
+  profiles_.sampled(p.workload.profile);
   samples_.resize(state_.gpus.size());
   if (p.gpu() != kNoGpu) samples_[static_cast<size_t>(p.gpu())].kernels += kernels;
 }
@@ -48,6 +50,8 @@ std::optional<Time> Work::left(const Program &p) const {
   if (whole == Time{0} || overdue(p)) return std::nullopt;
   return whole - std::min(whole, p.workload.computed);
 }
+
+bool Work::is_sampled(const Program &p) const { return profiles_.is_sampled(p.workload.profile); }
 
 bool Work::overdue(const Program &p) const {
   Time whole = profiles_.work(p.workload.profile);

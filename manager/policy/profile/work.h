@@ -20,12 +20,14 @@ class Work {
   Work(State &state, WorkloadProfiles &profiles) : state_(state), profiles_(profiles) {}
 
   // Before measured(), for each program that has run kernels since the last one.
-  void computed(Program &p, Time kernels);
+  void computed(Time now, Program &p, Time kernels);
   // All of them were told.
   void measured(Time now);
 
   // The time of its kernels until it ends; no value: unknown, or it is overdue.
   std::optional<Time> left(const Program &p) const;
+  // The driver has reported kernels of a program of its workload.
+  bool is_sampled(const Program &p) const;
   // It runs for longer than earlier runs.
   bool overdue(const Program &p) const;
 

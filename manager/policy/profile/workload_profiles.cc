@@ -96,6 +96,10 @@ bool WorkloadProfiles::Profile::pauses() const {
          seconds(occupied) < kBusyEngine * seconds(observed_for);
 }
 
+void WorkloadProfiles::sampled(ProfileIndex i) {
+  if (known(i)) profiles_[i].sampled = true;
+}
+
 void WorkloadProfiles::worked(ProfileIndex i, Time kernels) {
   if (!known(i) || kernels <= Time{0}) return;
   Profile &p = profiles_[i];

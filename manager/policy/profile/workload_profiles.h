@@ -49,6 +49,8 @@ class WorkloadProfiles {
   void copied(ProfileIndex i, u64 bytes, Time time);
   // It has ended, after that many device calls and with that peak.
   void ended(ProfileIndex i, u64 calls, u64 peak);
+  // The driver has reported kernels of one of its programs.
+  void sampled(ProfileIndex i);
   // The kernels of a whole run took that long.
   void worked(ProfileIndex i, Time kernels);
   // While it was the only program of its GPU that does not mostly copy, kernels ran there for
@@ -68,6 +70,7 @@ class WorkloadProfiles {
   u64 peak(ProfileIndex i) const { return known(i) ? profiles_[i].peak : 0; }
   // The time of the kernels of one run; 0: unknown.
   Time work(ProfileIndex i) const { return known(i) ? profiles_[i].work : Time{0}; }
+  bool is_sampled(ProfileIndex i) const { return known(i) && profiles_[i].sampled; }
   Demand demand(ProfileIndex i) const { return known(i) ? profiles_[i].demand : Demand{}; }
 
  private:
@@ -81,6 +84,7 @@ class WorkloadProfiles {
     Rate copies;
     Demand demand;
     Time work{0};
+    bool sampled = false;
     Time occupied{0}, observed_for{0};  // as in occupied()
     Time used{0};
     bool pauses() const;

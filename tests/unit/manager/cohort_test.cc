@@ -59,14 +59,15 @@ Told ends(Node &n, ProgramId p) {
   return told(n.say(p, in::Fin{}));
 }
 
-// A whole run on an empty node, after which the Manager knows the workload.
-void teach(Node &n, const Kind &kind, u64 bytes) {
+// A whole run on an empty node, after which the Manager knows the workload; `sampled`: by the
+// driver.
+void teach(Node &n, const Kind &kind, u64 bytes, bool sampled = true) {
   ProgramId p = 900 + static_cast<ProgramId>(kind.profile);
   starts(n, p, kind, bytes);
   for (int i = 1; i <= kind.seconds; i++) {
     n.now += 1s;
     n.say(p, in::Progress{static_cast<u32>(i * 100), 0, static_cast<u64>(i) * kind.copied});
-    computes(n, p, Time(static_cast<i64>(kind.kernels * 1e6)));
+    if (sampled) computes(n, p, Time(static_cast<i64>(kind.kernels * 1e6)));
   }
   CHECK(ends(n, p) == Told{});
 }
@@ -213,4 +214,128 @@ TEST_CASE("the program moves to an idle GPU whose move makes the two end togethe
   CHECK(ends(n, 4) == Told{});
   CHECK(ends(n, 5) == Told{});
   CHECK(told(n.after(2s)) == Told{"3 Signal"});
+}
+
+// ---- programs of which nothing is known
+
+namespace {
+
+constexpr Kind kNew{21, 1, 1, 40}, kOther{22, 1, 1, 40};
+
+// Program 1 needs 100 more than there is, has left, and waits first. Program 2 has 80.
+Node one_evicted() {
+  Node n(together(), {256});
+  starts(n, 1, kNew, 100);
+  starts(n, 2, kOther, 80);
+  n.now += 5s;
+  CHECK(told(n.say(1, in::CudaMalloc{7, 100})) == Told{"1 Suspend"});
+  CHECK(told(n.leaves(1, kContext)) == Told{});
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("a program of which nothing is known goes where it fits at once, also beside its like") {
+  Node n = one_evicted();
+  CHECK(arrives(n, 3, Kind{23}) == Told{"3 Connect GPU0"});
+  CHECK(arrives(n, 4, kOther) == Told{"4 Connect GPU0"});
+}
+
+TEST_CASE("a program without a workload goes where it fits at once") {
+  Node n = one_evicted();
+  n.join(3);
+  CHECK(told(n.say(3, in::Connect{})) == Told{"3 Connect GPU0"});
+}
+
+TEST_CASE("programs of which nothing is known keep their order of arrival") {
+  Settings s = together();
+  s.startup_delay = 1s;
+  Node n(s, {1000, 1000});
+  for (ProgramId p = 1; p <= 5; p++) CHECK(arrives(n, p, Kind{p % 2 + 21}) == Told{});
+  CHECK(told(n.after(1s)) == Told{"1 Connect GPU0", "2 Connect GPU1", "3 Connect GPU0",
+                                  "4 Connect GPU1", "5 Connect GPU0"});
+}
+
+TEST_CASE("known programs do not overtake one before them of which nothing is known") {
+  Taught n({95}, 80, 80);
+  starts(n, 1, kComputes, 80);
+  CHECK(arrives(n, 2, kNew) == Told{});
+  for (ProgramId p : {3, 4}) CHECK(arrives(n, p, kComputes) == Told{});
+  CHECK(ends(n, 1) == Told{"2 Connect GPU0"});
+}
+
+TEST_CASE("OpenCL programs go where they fit at once, beside any") {
+  std::vector<Gpu> gpus = Node::gpus({250});
+  gpus[0].apis = managed::kAllApis;
+  Node n(together(), gpus);
+  teach(n, kComputes, 80);
+  for (ProgramId p : {1, 2}) starts(n, p, kComputes, 80);
+  for (ProgramId p : {3, 4}) CHECK(arrives(n, p, kComputes) == Told{});
+  for (ProgramId p : {5, 6}) {
+    n.say(p, in::Uses{managed::kOpenCl});
+    CHECK(arrives(n, p, kNew) == Told{fmt::format("{} Connect GPU0", p)});
+  }
+}
+
+// ---- known reasons to wait, and their bounds
+
+TEST_CASE("without kernel times of the driver, no program waits where it fits") {
+  Node n(together(), {200});
+  teach(n, kComputes, 140, false);
+  teach(n, kCopies, 60, false);
+  starts(n, 1, kCopies, 60);
+  CHECK(arrives(n, 2, kComputes) == Told{});  // it does not fit
+  CHECK(arrives(n, 3, kCopies) == Told{"3 Connect GPU0"});
+}
+
+TEST_CASE("a program that has stopped computing does not keep others away") {
+  Taught n({200}, 80, 80);
+  starts(n, 1, kComputes, 80);
+  starts(n, 9, kCopies, 80);
+  for (ProgramId p : {2, 3}) CHECK(arrives(n, p, kComputes) == Told{});
+  CHECK(ends(n, 9) == Told{});
+  n.now += 10s;
+  computes(n, 1, 10s);
+  CHECK(told(n.after(10s)) == Told{});
+  CHECK(told(n.after(1s)) == Told{"2 Connect GPU0"});
+}
+
+TEST_CASE("programs that copy do not wait for an exchange that was refused") {
+  Taught n({200}, 140, 60);
+  starts(n, 1, kCopies, 60);
+  CHECK(arrives(n, 2, kComputes) == Told{});
+  CHECK(arrives(n, 3, kCopies) == Told{});
+  CHECK(told(n.after(11s)) == Told{"1 Signal"});
+  CHECK(told(n.say(1, in::Query{})) == Told{"1 Suspend"});
+  CHECK(told(n.say(1, in::Failed{"managed memory"})) == Told{"3 Connect GPU0"});
+}
+
+TEST_CASE("no program leaves for one that would not fit in its place, or is waited for long") {
+  Taught n({200}, 140, 45);
+  starts(n, 1, kCopies, 45);
+  starts(n, 4, kCopies, 45);
+  CHECK(arrives(n, 2, kComputes) == Told{});
+  CHECK(arrives(n, 3, kCopies) == Told{});
+  CHECK(told(n.after(29s)) == Told{});  // 145 of the 150 that it takes
+  CHECK(told(n.after(2s)) == Told{"3 Connect GPU0"});
+}
+
+TEST_CASE("where one copies, one goes next that leaves room for the next one") {
+  Node n(together(), {200});
+  teach(n, kCopies, 60);
+  teach(n, kComputes, 100);
+  teach(n, kShort, 50);
+  starts(n, 1, kCopies, 60);
+  starts(n, 2, kComputes, 100);
+  for (ProgramId p : {3, 4, 5}) CHECK(arrives(n, p, p == 3 ? kComputes : kShort) == Told{});
+  CHECK(ends(n, 2) == Told{"4 Connect GPU0"});
+}
+
+TEST_CASE("programs of a cohort start where the memory suffices that their workload has used") {
+  Settings s = together();
+  s.startup_delay = 1s;
+  Node n(s, {60, 200});
+  n.policy.learn(n.now, {{kComputes.profile, "p", 100, 80, 100, 100}});
+  for (ProgramId p : {1, 2}) CHECK(arrives(n, p, kComputes) == Told{});
+  CHECK(told(n.after(1s)) == Told{"1 Connect GPU1", "2 Connect GPU1"});
 }
