@@ -13,6 +13,7 @@
 #include "manager/policy/eviction/rebalance.h"
 #include "manager/policy/policy.h"
 #include "manager/policy/profile/progress.h"
+#include "manager/policy/profile/work.h"
 
 namespace ckpt::manager {
 
@@ -25,8 +26,11 @@ struct Policy::Parts {
   Contexts contexts;
   Credits credits;
   Progress progress;
+  Work work;
   Placement placement;
+  Cohort cohort;
   Eviction eviction;
+  Exchange exchange;
   Exclusivity exclusivity;
   Rebalance rebalance;
   Deepening deepening;

@@ -20,14 +20,17 @@ Policy::Parts::Parts(Settings s, std::vector<Gpu> gpus)
       contexts(state),
       credits(state),
       progress(state, profiles, interference),
+      work(state, profiles),
       placement(state, interference),
+      cohort(state, placement, work),
       eviction(state, profiles, credits),
+      exchange(state, eviction, placement, work),
       exclusivity(state, eviction, placement),
-      rebalance(state, eviction, placement),
+      rebalance(state, eviction, placement, work),
       deepening(state, placement),
       starvation(state, placement),
       denial(state, placement, credits),
-      admission(state, placement, eviction, exclusivity, credits) {}
+      admission(state, placement, eviction, exclusivity, credits, cohort, exchange) {}
 
 // ---- inputs
 
@@ -39,6 +42,12 @@ void Policy::measured(GpuIndex gpu, u64 free, bool foreign, bool dying) {
 }
 
 void Policy::footprint(ProgramId program, u64 bytes) { parts_->contexts.measured(program, bytes); }
+
+void Policy::computed(Time now, std::span<const KernelTime> all) {
+  for (auto [id, kernels] : all)
+    if (Program *p = parts_->find(id)) parts_->work.computed(now, *p, kernels);
+  parts_->work.measured(now);
+}
 
 Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &message) {
   Parts &parts = *parts_;

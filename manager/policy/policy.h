@@ -23,10 +23,11 @@
 //   2. Running programs that wait for memory come first, or a program that was just evicted would
 //      take back what it has left. A request that does not fit evicts its own program (MC-12), or
 //      the cheapest one of the GPU.
-//   3. Waiting programs follow, by priority and arrival, first fit on any GPU (MC-13). Placement
-//      chooses among them by demand (placement.h). One that has waited too long is the starving
-//      program, for which a GPU is reserved (starvation.h). An exclusive program gets a GPU cleared
-//      (exclusivity.h).
+//   3. Waiting programs follow, by priority and arrival, first fit on any GPU (MC-13). Among those
+//      that arrived together, each GPU chooses (cohort.h), and running ones may be exchanged for
+//      them (exchange.h). Otherwise placement chooses by demand (placement.h). One that has waited
+//      too long is the starving program, for which a GPU is reserved (starvation.h). An exclusive
+//      program gets a GPU cleared (exclusivity.h).
 //   4. If programs wait, credit is revoked (credit.h), and evicted programs give back what stays of
 //      them where that makes room (deepening.h).
 //   5. Requests that no waiting could help are denied, and deadlocks broken (denial.h).
@@ -49,6 +50,7 @@
 #include <memory>
 
 #include "manager/policy/placement/interference.h"
+#include "manager/policy/profile/work.h"
 #include "manager/policy/state.h"
 
 namespace ckpt::manager {
@@ -66,6 +68,10 @@ class Policy {
   // What the driver reports for the program on its GPU, context included. Not called where the
   // driver reports nothing; a context then counts as soon as the program says so.
   void footprint(ProgramId program, u64 bytes);
+
+  // What the driver reports of kernels since the last time; programs without any are left out.
+  // Not called where it reports nothing.
+  void computed(Time now, std::span<const KernelTime> all);
 
   // Join adds a program. Until then only Uses is remembered of what it sends.
   Orders receive(Time now, ProgramId from, const managed::ToManager &message);

@@ -135,6 +135,8 @@ struct Workload {
   ProfileIndex profile = kNoProfile;
   Demand demand;
   u64 calls = 0;          // device work so far
+  Time computed{0};       // the time of its kernels so far, as the driver reports it
+  Time computed_at{0};    // when it last did
   u64 peak = 0;           // most memory so far, requests included
   u64 expected = 0;       // memory that it will use, by its profile; 0: unknown, or over
   bool settled = false;   // it has been on GPUs long enough to have shown its need

@@ -3,6 +3,7 @@
 import collections
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -44,6 +45,19 @@ def run_bench(*options, limit=60):
     r = subprocess.run([BENCH / "run", "--build", BUILD, *map(str, options)], capture_output=True, text=True, timeout=limit)
     assert r.returncode == 0, r.stdout + r.stderr
     return r.stdout
+
+
+# ---- the replay
+
+
+@pytest.mark.skipif(not (BUILD / "bench" / "mobile" / "mobile-replayer").exists(), reason="mobile-replayer is not built")
+@pytest.mark.parametrize("gpus, least", [(1, 88), (4, 88)])
+def test_a_replay_of_the_policy_reaches_most_of_the_least_possible_gain(gpus, least):
+    command = [BENCH / "replay", "--build", BUILD, "--gpus", str(gpus), "--seeds", "3"]
+    first, again = (subprocess.run(command, capture_output=True, text=True, timeout=120) for _ in range(2))
+    assert first.returncode == 0, first.stderr
+    assert first.stdout == again.stdout
+    assert float(re.search(r"([\d.]+) % of that gain", first.stdout)[1]) > least
 
 
 # ---- the model

@@ -17,33 +17,56 @@ ProgramId program_of(pid_t pid, const std::list<Peer> &peers, const Policy &poli
   return peer == peers.end() ? 0 : peer->id;
 }
 
+// What a driver reports of several periods is averaged.
+std::map<i32, double> by_process(const std::vector<KernelShare> &shares) {
+  std::map<i32, double> sums, periods;
+  for (const KernelShare &s : shares) {
+    sums[s.pid] += s.share;
+    periods[s.pid]++;
+  }
+  for (auto &[pid, sum] : sums) sum /= periods[pid];
+  return sums;
+}
+
+Time part_of(Time span, double share) {
+  return Time(static_cast<i64>(static_cast<double>(span.count()) * std::clamp(share, 0.0, 1.0)));
+}
+
 }  // namespace
 
-void EnergyShares::read(Time now, Meter &meter, const std::list<Peer> &peers,
-                        const Policy &policy) {
+void EnergyShares::read(Time now, Meter &meter, const std::list<Peer> &peers, Policy &policy) {
   if (read_at_ && now - *read_at_ < kInterval) return;
-  bool interval = read_at_ && now - *read_at_ <= kLongest;
+  Time span = read_at_ && now - *read_at_ <= kLongest ? now - *read_at_ : Time{0};
   counters_.resize(meter.gpus().size());
-  for (size_t g = 0; g < counters_.size(); g++)
-    read_gpu(counters_[g], g, meter, peers, policy, interval);
+  std::vector<KernelTime> kernels;
+  for (size_t g = 0; g < counters_.size(); g++) {
+    std::optional<Power> power = meter.power(g);
+    std::optional<double> joules = power ? power->joules : std::nullopt;
+    std::optional<double> before = std::exchange(counters_[g].joules, joules);
+    Shares shares = shares_of(by_process(meter.kernel_shares(g)), peers, policy);
+    if (span == Time{0}) continue;
+    for (auto [p, share] : shares.of) kernels.emplace_back(p, part_of(span, share));
+    if (before && joules) divide(counters_[g], std::max(0.0, *joules - *before), shares);
+  }
+  policy.computed(now, kernels);
   read_at_ = now;
 }
 
-void EnergyShares::read_gpu(Counter &counter, size_t gpu, Meter &meter,
-                            const std::list<Peer> &peers, const Policy &policy, bool interval) {
-  std::optional<Power> power = meter.power(gpu);
-  std::optional<double> before =
-      std::exchange(counter.joules, power ? power->joules : std::nullopt);
-  std::vector<KernelShare> shares = meter.kernel_shares(gpu);
-  double all = 0;
-  for (const KernelShare &s : shares) all += s.share;
-  if (!interval || !before || !counter.joules || all <= 0) return;
-  double joules = std::max(0.0, *counter.joules - *before);
-  for (const KernelShare &s : shares) {
-    ProgramId program = program_of(s.pid, peers, policy);
-    if (program == 0) continue;
-    joules_[program] += joules * s.share / all;
-    counter.of_programs += joules * s.share / all;
+EnergyShares::Shares EnergyShares::shares_of(const std::map<i32, double> &of_processes,
+                                             const std::list<Peer> &peers, const Policy &policy) {
+  Shares shares;
+  for (auto [pid, share] : of_processes) {
+    shares.all += share;
+    if (ProgramId p = program_of(pid, peers, policy)) shares.of[p] += share;
+  }
+  return shares;
+}
+
+void EnergyShares::divide(Counter &counter, double joules, const Shares &shares) {
+  if (shares.all <= 0) return;
+  for (auto [p, share] : shares.of) {
+    joules_[p] += joules * share / shares.all;
+    counter.of_programs += joules * share / shares.all;
   }
 }
 

@@ -2,8 +2,8 @@
 //
 // Which part of the GPUs' energy each program had. A GPU has one counter, for all. So the energy of
 // each interval is divided among the processes that ran kernels in it, by the time of their
-// kernels. An
-// interval in which none ran belongs to none. What the host consumes is in none of these numbers.
+// kernels. An interval in which none ran belongs to none. What the host consumes is in none of
+// these numbers. The policy is told the time of each program's kernels.
 #pragma once
 
 #include <list>
@@ -22,7 +22,7 @@ class EnergyShares {
   static constexpr Time kInterval = std::chrono::seconds(1);
 
   // Reads the counters if an interval has passed. Only peers with a program of `policy` count.
-  void read(Time now, Meter &meter, const std::list<Peer> &peers, const Policy &policy);
+  void read(Time now, Meter &meter, const std::list<Peer> &peers, Policy &policy);
   // Milliseconds until the next reading; negative: nothing has to be read, as no program is there
   // or no GPU has a counter.
   int timeout(Time now, bool programs) const;
@@ -38,8 +38,14 @@ class EnergyShares {
     std::optional<double> joules;  // as read last; no value: there is none
     double of_programs = 0;
   };
-  void read_gpu(Counter &counter, size_t gpu, Meter &meter, const std::list<Peer> &peers,
-                const Policy &policy, bool interval);
+  // In which part of an interval kernels ran.
+  struct Shares {
+    std::map<ProgramId, double> of;
+    double all = 0;  // of all processes
+  };
+  static Shares shares_of(const std::map<i32, double> &of_processes, const std::list<Peer> &peers,
+                          const Policy &policy);
+  void divide(Counter &counter, double joules, const Shares &shares);
   bool any_counter() const;
 
   std::optional<Time> read_at_;

@@ -69,9 +69,17 @@ void Admission::answer_requests(Program &p) {
 
 // ---- programs that wait for a GPU
 
+// The members of a cohort are placed when the first of them has its turn, and by the cohort alone,
+// unless there is only one.
 void Admission::serve_waiting(const std::vector<Program *> &waiting) {
+  Cohort::Members members = cohort_.members(waiting);
+  bool together = members.size() > 1;
+  auto member = members.begin();
   for (size_t i = 0; i < waiting.size(); i++) {
     Program &p = *waiting[i];
+    bool of_cohort = member != members.end() && *member == &p;
+    if (of_cohort && member == members.begin()) place_together(members, i == 0);
+    if (of_cohort) member++;
     if (!p.waiting() || state_.now < p.retry_at) continue;
     if (p.stay() != nullptr && p.stay()->deepening) continue;  // until it has answered
     if (!placement_.suits_any(p)) {
@@ -79,10 +87,17 @@ void Admission::serve_waiting(const std::vector<Program *> &waiting) {
       continue;
     }
     if (p.wants_alone()) exclusivity_.clear_gpu(p);
-    serve_one(p, std::span(waiting).subspan(i + 1));
+    if (!of_cohort || !together || p.wants_alone()) serve_one(p, std::span(waiting).subspan(i + 1));
     if (p.reserved_gpu() != kNoGpu) eviction_.end_time_slices(p, p.reserved_gpu());
     if (p.waiting() && !p.is_guest() && !p.wants_alone()) send_guests_away(p);
   }
+}
+
+// What an exchange makes room for must not be taken by another one, which is `first`.
+void Admission::place_together(const Cohort::Members &members, bool first) {
+  while (std::optional<Cohort::Place> next = cohort_.next(members))
+    place(*next->program, next->gpu);
+  if (first) exchange_.run(members);
 }
 
 void Admission::send_guests_away(const Program &p) {

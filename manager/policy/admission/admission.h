@@ -4,6 +4,7 @@
 // that wait for a GPU. policy.h explains the algorithm.
 #pragma once
 
+#include "manager/policy/eviction/exchange.h"
 #include "manager/policy/eviction/exclusivity.h"
 
 namespace ckpt::manager {
@@ -11,12 +12,14 @@ namespace ckpt::manager {
 class Admission {
  public:
   Admission(State &state, Placement &placement, Eviction &eviction, Exclusivity &exclusivity,
-            Credits &credits)
+            Credits &credits, Cohort &cohort, Exchange &exchange)
       : state_(state),
         placement_(placement),
         eviction_(eviction),
         exclusivity_(exclusivity),
-        credits_(credits) {}
+        credits_(credits),
+        cohort_(cohort),
+        exchange_(exchange) {}
 
   void serve_running();
   // `waiting`: in the order in which they are served (starvation.h).
@@ -30,6 +33,7 @@ class Admission {
  private:
   bool grant(Program &p, Request &r);
   u64 available_to(const Program &p) const;
+  void place_together(const Cohort::Members &members, bool first);
   void serve_one(Program &p, std::span<Program *const> behind);
   void send_guests_away(const Program &p);
   void place(Program &p, GpuIndex g);
@@ -42,6 +46,8 @@ class Admission {
   Eviction &eviction_;
   Exclusivity &exclusivity_;
   Credits &credits_;
+  Cohort &cohort_;
+  Exchange &exchange_;
 };
 
 }  // namespace ckpt::manager

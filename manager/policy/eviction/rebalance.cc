@@ -49,8 +49,40 @@ bool Rebalance::is_idle(GpuIndex g) const {
   });
 }
 
-// The smallest program of the most shared GPU.
+// No value: it is not known of all programs there.
+std::optional<Time> Rebalance::left_on(GpuIndex g) const {
+  Time sum{0};
+  for (const auto &p : state_.programs) {
+    if (p->gpu() != g) continue;
+    std::optional<Time> left = work_.left(*p);
+    if (!left) return std::nullopt;
+    sum += *left;
+  }
+  return sum;
+}
+
+// The program whose move makes a GPU end earliest, compared with now. Null: none gains twice what
+// its move takes.
+Program *Rebalance::choose_by_work(GpuIndex idle) const {
+  Program *best = nullptr;
+  Time most{0};
+  for (const auto &p : state_.programs) {
+    if (!shares(*p) || !could_move(*p, idle) || !has_room(*p, idle)) continue;
+    if (!state_.has_run(*p, state_.settings.min_residency)) continue;
+    std::optional<Time> there = left_on(p->gpu());
+    if (!there) continue;
+    Time left = *work_.left(*p), end = std::max(left + move_time(*p), *there - left);
+    Time gain = *there - end;
+    if (gain <= std::max(most, move_time(*p))) continue;
+    best = p.get();
+    most = gain;
+  }
+  return best;
+}
+
+// The smallest program of the most shared GPU, unless it is known what each has to do.
 Program *Rebalance::choose(GpuIndex idle) const {
+  if (Program *p = choose_by_work(idle)) return p;
   Program *best = nullptr;
   auto sharing = [this](const Program &p) { return state_.account(p.gpu()).programs; };
   for (const auto &p : state_.programs) {
@@ -72,10 +104,14 @@ bool Rebalance::could_move(const Program &p, GpuIndex to) const {
          p.failures(to) == 0;
 }
 
+bool Rebalance::has_room(const Program &p, GpuIndex to) const {
+  return p.requests.empty() &&
+         need_of(p, state_.gpu(to), state_.settings) <= state_.account(to).available();
+}
+
 bool Rebalance::may_move(const Program &p, GpuIndex to) const {
   const Settings &s = state_.settings;
-  return could_move(p, to) && p.requests.empty() &&
-         need_of(p, state_.gpu(to), s) <= state_.account(to).available() &&
+  return could_move(p, to) && has_room(p, to) &&
          state_.has_run(p, s.rebalance_after + kMoveTimesToPayOff * move_time(p));
 }
 

@@ -7,13 +7,14 @@
 
 #include "manager/policy/eviction/eviction.h"
 #include "manager/policy/placement/placement.h"
+#include "manager/policy/profile/work.h"
 
 namespace ckpt::manager {
 
 class Rebalance {
  public:
-  Rebalance(State &state, Eviction &eviction, const Placement &placement)
-      : state_(state), eviction_(eviction), placement_(placement) {}
+  Rebalance(State &state, Eviction &eviction, const Placement &placement, const Work &work)
+      : state_(state), eviction_(eviction), placement_(placement), work_(work) {}
 
   // Moves at most one program.
   void run();
@@ -25,6 +26,9 @@ class Rebalance {
  private:
   bool is_idle(GpuIndex g) const;
   Program *choose(GpuIndex idle) const;
+  Program *choose_by_work(GpuIndex idle) const;
+  std::optional<Time> left_on(GpuIndex g) const;
+  bool has_room(const Program &p, GpuIndex to) const;
   bool shares(const Program &p) const;
   bool may_move(const Program &p, GpuIndex to) const;
   bool could_move(const Program &p, GpuIndex to) const;
@@ -32,6 +36,7 @@ class Rebalance {
   State &state_;
   Eviction &eviction_;
   const Placement &placement_;
+  const Work &work_;
 };
 
 }  // namespace ckpt::manager

@@ -86,6 +86,7 @@ void Progress::note_peak(Program &p) {
 // and lacks credit.
 void Progress::ended(Program &p, u64 peak) {
   profiles_.ended(profile_of(p), p.workload.calls, peak != 0 ? peak : p.workload.peak);
+  profiles_.worked(p.workload.profile, p.workload.computed);
 }
 
 void Progress::update_expectations() {

@@ -20,6 +20,10 @@ constexpr double kBusy = 0.7, kSlowdown = 2, kMinBytesPerSecond = 1e8;
 constexpr double kMaxBytesPerSecond = 1e12;
 constexpr double kMaxSeconds = 1e9;
 
+// A workload that leaves the engine idle for more than this, in so many seconds, pauses.
+constexpr double kBusyEngine = 0.95;
+constexpr Time kLongEnough = std::chrono::seconds(30);
+
 u64 user_of(u64 hash) { return hash >> 32; }
 
 }  // namespace
@@ -75,7 +79,7 @@ void WorkloadProfiles::update_demands() {
   for (Profile &p : profiles_) {
     if (!p.observed()) continue;
     double bus = kBusy * std::min(1.0, kSlowdown * p.copies.mean() / most);
-    p.demand = {.kernels = 1 - bus, .bus = bus, .known = true};
+    p.demand = {.kernels = 1 - bus, .bus = bus, .known = true, .pauses = p.pauses()};
   }
 }
 
@@ -85,6 +89,28 @@ void WorkloadProfiles::ended(ProfileIndex i, u64 calls, u64 peak) {
   if (calls > 0) p.calls = p.calls == 0 ? calls : p.calls / 2 + calls / 2;
   if (peak > 0) p.peak = peak;
   changes_++;
+}
+
+bool WorkloadProfiles::Profile::pauses() const {
+  return observed_for >= kLongEnough && occupied > Time{0} &&
+         seconds(occupied) < kBusyEngine * seconds(observed_for);
+}
+
+void WorkloadProfiles::sampled(ProfileIndex i) {
+  if (known(i)) profiles_[i].sampled = true;
+}
+
+void WorkloadProfiles::worked(ProfileIndex i, Time kernels) {
+  if (!known(i) || kernels <= Time{0}) return;
+  Profile &p = profiles_[i];
+  p.work = p.work == Time{0} ? kernels : (p.work + kernels) / 2;
+}
+
+void WorkloadProfiles::occupied(ProfileIndex i, Time kernels, Time time) {
+  if (!known(i)) return;
+  profiles_[i].occupied += kernels;
+  profiles_[i].observed_for += time;
+  profiles_[i].demand.pauses = profiles_[i].pauses();
 }
 
 void WorkloadProfiles::learn(Time now, const ProfileFacts &facts) {

@@ -49,6 +49,13 @@ class WorkloadProfiles {
   void copied(ProfileIndex i, u64 bytes, Time time);
   // It has ended, after that many device calls and with that peak.
   void ended(ProfileIndex i, u64 calls, u64 peak);
+  // The driver has reported kernels of one of its programs.
+  void sampled(ProfileIndex i);
+  // The kernels of a whole run took that long.
+  void worked(ProfileIndex i, Time kernels);
+  // While it was the only program of its GPU that does not mostly copy, kernels ran there for
+  // `kernels` of `time`.
+  void occupied(ProfileIndex i, Time kernels, Time time);
 
   // Adds what an earlier Manager knew.
   void learn(Time now, const ProfileFacts &facts);
@@ -61,6 +68,9 @@ class WorkloadProfiles {
   u64 calls(ProfileIndex i) const { return known(i) ? profiles_[i].calls : 0; }
   // The largest number of bytes on the GPU; 0: unknown.
   u64 peak(ProfileIndex i) const { return known(i) ? profiles_[i].peak : 0; }
+  // The time of the kernels of one run; 0: unknown.
+  Time work(ProfileIndex i) const { return known(i) ? profiles_[i].work : Time{0}; }
+  bool is_sampled(ProfileIndex i) const { return known(i) && profiles_[i].sampled; }
   Demand demand(ProfileIndex i) const { return known(i) ? profiles_[i].demand : Demand{}; }
 
  private:
@@ -73,7 +83,11 @@ class WorkloadProfiles {
     u64 peak = 0;
     Rate copies;
     Demand demand;
+    Time work{0};
+    bool sampled = false;
+    Time occupied{0}, observed_for{0};  // as in occupied()
     Time used{0};
+    bool pauses() const;
     bool observed() const { return copies.intervals() >= kMinIntervals; }
   };
   void update_demands();

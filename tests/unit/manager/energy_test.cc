@@ -80,6 +80,18 @@ TEST_CASE("the energy of an interval is divided by the time of kernels") {
   CHECK(*t.shares.of(1) == doctest::Approx(12.5));
 }
 
+TEST_CASE("the policy is told for how long the kernels of each program ran") {
+  Two t;
+  t.meter.joules = {};  // no counter is needed
+  t.meter.shares = {{11, 1.0}};
+  t.read(Time{0});  // of the time before, nothing is known
+  t.meter.shares = {{12, 0.2}, {12, 0.4}, {22, 0.1}, {99, 0.4}};  // two periods of 12
+  t.read(2 * kSecond);
+  CHECK(t.node.at(2).workload.computed == Time(800'000));
+  // The second GPU has run kernels of the first program all the time.
+  CHECK(t.node.at(1).workload.computed == 2 * kSecond);
+}
+
 TEST_CASE("nothing is divided after a long pause, and a program that has gone is forgotten") {
   Two t;
   t.meter.shares = {{11, 1.0}};

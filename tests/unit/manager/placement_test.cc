@@ -12,6 +12,8 @@ namespace {
 
 constexpr u64 kCopies = 11, kComputes = 12, kGB = 1'000'000'000;
 constexpr u64 kContext = 10;
+// After this a program no longer belongs to the cohort of an earlier one (cohort_test.cc).
+constexpr Time kNotTogether = 31s;
 
 Settings mixed() {
   Settings s;
@@ -154,6 +156,7 @@ TEST_CASE("beside a program that computes, one that copies is placed first") {
   Node n = crowded();
   // The next program computes, too, and is passed over.
   CHECK(connects(n, 3, kComputes) == Told{});
+  n.now += kNotTogether;
   CHECK(connects(n, 4, kCopies) == Told{});
   CHECK(told(ends(n, 2)) == Told{"4 Connect GPU0"});
   CHECK(n.at(3).workload.times_skipped == 1);
@@ -221,6 +224,7 @@ TEST_CASE("a program is passed over at most four times, and not for a lower prio
   Node n = crowded();
   CHECK(connects(n, 3, kComputes, 1) == Told{});
   CHECK(connects(n, 4, kComputes) == Told{});
+  n.now += kNotTogether;
   for (ProgramId p = 20; p < 30; p++) CHECK(connects(n, p, kCopies) == Told{});
   CHECK(told(ends(n, 2)) == Told{"3 Connect GPU0"});
   n.take(0, kContext);

@@ -48,13 +48,19 @@ struct Parts {
         credits(state),
         placement(state, interference),
         eviction(state, profiles, credits),
+        work(state, profiles),
+        cohort(state, placement, work),
+        exchange(state, eviction, placement, work),
         exclusivity(state, eviction, placement),
-        admission(state, placement, eviction, exclusivity, credits) {}
+        admission(state, placement, eviction, exclusivity, credits, cohort, exchange) {}
   WorkloadProfiles profiles;
   Interference interference;
   Credits credits;
   Placement placement;
   Eviction eviction;
+  Work work;
+  Cohort cohort;
+  Exchange exchange;
   Exclusivity exclusivity;
   Admission admission;
 };
