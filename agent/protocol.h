@@ -93,7 +93,7 @@ enum class Type : u16 {
   Suspend = 24,    // {str folder, or empty: host memory}: where contents go, unless they went
                    // somewhere by Keep; answered by Suspended
   Suspended = 25,  // {u64 bytes}
-  RequirementsWanted = 26,  // {}: answered by Saved
+  RequirementsWanted = 26,  // {}: answered by Saved. Older agents refuse it while the program runs
   DeviceMap =
       27,     // {str participant, u32 n, n × {str from, str to}}: before Attach or Wake; answered
               // by Ok. Older agents refuse it and choose their devices themselves
@@ -113,6 +113,13 @@ enum class Type : u16 {
                          // program, which may close what no image can hold. Older agents refuse it
   CompileWanted = 39,    // {}, after Attach; answered by Waits: for how long each participant has
                          // compiled kernels. Older agents refuse it
+  TrafficWanted = 94,    // {}, of a program that runs or is suspended: answered by Traffic. Older
+                         // agents refuse it
+  Traffic =
+      95,  // {u64 bytes of device memory that a move takes along, u64 ns since the program has
+           // its devices, or for how long it had them, u32 n, n × {str participant, u8 1: the
+           // rest is known, u64 calls that waited since then, u64 bytes both ways, u64 ns of
+           // the shortest wait for an answer, u64 bytes a second; 0: not known}}
   // Data in staging slots; the sender sends Region once before the first slot of a region.
   Region = 30,      // {u32 region, str name, u64 total bytes}
   SlotFull = 31,    // {u32 slot, u32 region, u64 offset, u32 bytes}

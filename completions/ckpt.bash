@@ -203,9 +203,11 @@ _ckpt_restore() {
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     --copy-ahead) _ckpt_words '0 1 3' ;;
     --user-time) _ckpt_words '600 3600' ;;
+    --watch) _ckpt_words '2 10 60' ;;
+    --step) ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --with-files --detach --output --truncate-files --truncate-file --append-files --ignore-processor --lazy --verify-first --key-file --shared-key --trust-image --as-root --resume --copy-ahead --all --user-time --job --member --checkpoint --wait --json-report --version --help'
+        _ckpt_words '--device --portable --strict-limits --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --with-files --detach --output --truncate-files --truncate-file --append-files --ignore-processor --lazy --verify-first --key-file --shared-key --trust-image --as-root --resume --copy-ahead --dry-run --watch --step --json --all --user-time --job --member --checkpoint --wait --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -125,14 +125,20 @@ Result<std::string> Lifecycle::save(Channel &tool, Staging &staging,
 
 // Neither function of the JSON library may throw here: a participant's JSON comes from a driver's
 // strings, which need not be UTF-8.
-std::string Lifecycle::requirements() const {
+std::string Lifecycle::joined(const std::vector<std::string> &requirements) {
   using nlohmann::ordered_json;
   ordered_json all = ordered_json::array();
-  for (const Member &m : members_) {
-    ordered_json one = ordered_json::parse(m.participant->requirements(), nullptr, false);
+  for (const std::string &text : requirements) {
+    ordered_json one = ordered_json::parse(text, nullptr, false);
     if (!one.is_discarded()) all.push_back(std::move(one));
   }
   return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+std::string Lifecycle::requirements() const {
+  std::vector<std::string> all;
+  for (const Member &m : members_) all.push_back(m.participant->requirements());
+  return joined(all);
 }
 
 Result<> Lifecycle::lock() {
@@ -323,6 +329,7 @@ void Lifecycle::open_gates() {
   for (Member &m : reversed(members_))
     if (m.stage != Stage::Open) m.participant->resume();
   paused_ = seconds_since(gated_at_);
+  begin_counting();
 }
 
 std::vector<std::string> Lifecycle::participant_names() const {

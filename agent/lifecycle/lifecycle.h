@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "agent/lifecycle/callbacks.h"
@@ -48,6 +49,18 @@ class Lifecycle {
   std::vector<std::string> remarks() const;
   std::vector<std::string> devices() const;
   Participant::Calls calls() const;  // summed over all participants
+  // Participant::traffic() of each since open_gates(), and what a move would take along; of a
+  // program that runs or is suspended.
+  struct Traffics {
+    struct One {
+      std::string participant;
+      std::optional<Traffic> traffic;
+    };
+    u64 held_bytes = 0;
+    std::chrono::nanoseconds time{};
+    std::vector<One> all;
+  };
+  Traffics traffic() const;
   // Allocates at most `most` bytes of host memory for the contents while the program still runs, so
   // that the copies need not wait for it. finish(), undo() and drop_prepared() free it.
   void prepare(u64 most);
@@ -74,8 +87,10 @@ class Lifecycle {
   Result<> lock();
   // `our_fds` are descriptors of the agent that may still be open.
   Result<> detach(std::span<const int> our_fds);
-  // A JSON array: what a new device must offer to each participant.
+  // A JSON array: what a new device must offer to each participant. Of a program that runs, as of
+  // now.
   std::string requirements() const;
+  Result<std::string> requirements_now() const;
   // Returns from any of these states to running, because of `why`.
   void undo(const Error &why);
 
@@ -146,7 +161,9 @@ class Lifecycle {
     Stage stage;
   };
   void collect_members();
+  static std::string joined(const std::vector<std::string> &requirements);
   void open_gates();
+  void begin_counting();
   void reattach_members(bool complete);
   Result<> reattach(Participant *participant, bool complete);
   Result<> load_kept(Participant *participant, bool complete);
@@ -184,6 +201,9 @@ class Lifecycle {
   // Real time: a copy may be restored on another machine, with another monotonic clock.
   std::chrono::system_clock::time_point checkpoint_at_;
   Clock::time_point gated_at_;
+  // When the program got its devices, and what each participant had counted by then.
+  Clock::time_point opened_at_ = Clock::now();
+  std::map<const Participant *, Traffic> counted_before_;
   std::atomic<double> paused_{0}, age_{0};  // seconds
 };
 

@@ -47,6 +47,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/participant/traffic.h"
 #include "common/base/bytes.h"
 #include "common/base/clock.h"
 #include "common/base/result.h"
@@ -233,6 +234,16 @@ class Participant : public PageLocker {
     u64 copied = 0;
   };
   virtual Calls calls() { return {}; }
+
+  // For a tool that predicts a move, while the program runs. What the way to the devices costs; no
+  // value: the driver is in the process. From any thread.
+  virtual std::optional<Traffic> traffic() const { return {}; }
+  // About how many bytes save() would write.
+  virtual u64 held_bytes() { return contents_bytes(); }
+  // requirements(), as of now.
+  virtual Result<std::string> requirements_now() {
+    return fail("what the program needs of {} devices is known only when it is suspended", name());
+  }
 
   // Appends the blockers: every reason why a checkpoint would fail. Changes nothing.
   virtual void preflight(std::vector<std::string> &blockers) = 0;

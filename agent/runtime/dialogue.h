@@ -68,6 +68,8 @@ class Dialogue {
   void depth(Incoming &request);
   void deepen(Incoming &request);
   void requirements(Incoming &request);
+  void traffic(Incoming &request);
+  Result<> runs_or_is_suspended(const char *request) const;
   void device_map(Incoming &request);
   void wake(Incoming &request);
   void save(Incoming &request);

@@ -87,9 +87,33 @@ void Dialogue::depth(Incoming &request) {
   (void)tool_.send(Type::DepthIs, Writer().put(lifecycle_.depth()));
 }
 
+Result<> Dialogue::runs_or_is_suspended(const char *request) const {
+  using protocol::State;
+  State state = lifecycle_.state();
+  if (state == State::Running || state == State::Suspended) return {};
+  return fail("{} is possible only when the program is running or suspended", request);
+}
+
 void Dialogue::requirements(Incoming &request) {
   if (!request.reader().done()) return malformed("RequirementsWanted");
-  (void)tool_.send(Type::Saved, Writer().str(lifecycle_.requirements()));
+  if (Result<> r = runs_or_is_suspended("RequirementsWanted"); !r) return answer(r);
+  Result<std::string> needs = lifecycle_.requirements_now();
+  if (!needs) return answer(Failure(needs.error()));
+  (void)tool_.send(Type::Saved, Writer().str(*needs));
+}
+
+void Dialogue::traffic(Incoming &request) {
+  if (!request.reader().done()) return malformed("TrafficWanted");
+  if (Result<> r = runs_or_is_suspended("TrafficWanted"); !r) return answer(r);
+  Lifecycle::Traffics t = lifecycle_.traffic();
+  Writer out;
+  out.put(t.held_bytes).put(static_cast<u64>(t.time.count())).put(static_cast<u32>(t.all.size()));
+  for (const auto &[name, one] : t.all) {
+    Traffic known = one.value_or(Traffic{});
+    out.str(name).put(static_cast<u8>(one.has_value())).put(known.waits).put(known.bytes);
+    out.put(known.answer_ns).put(known.bytes_per_second);
+  }
+  (void)tool_.send(Type::Traffic, out);
 }
 
 }  // namespace ckpt::agent

@@ -12,6 +12,7 @@
 #include "driver-checkpoint/driver_checkpoint.h"
 #include "driver-checkpoint/forked_child.h"
 #include "libckpt-cuda/code/code.h"
+#include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/devices/outside_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/entry/held_calls.h"
@@ -119,6 +120,17 @@ class Cuda final : public agent::Participant {
     if (on_devices_)
       for (DeviceInfo &d : needed.visible) d.driver_bytes = 0;
     return requirements_as_json(needed);
+  }
+
+  // The driver's share is that of the last checkpoint.
+  Result<std::string> requirements_now() override {
+    Devices now = read_devices();
+    now.gpus = gpus_in_files();
+    for (DeviceInfo &d : now.visible) {
+      auto was = std::ranges::find(devices_.visible, d.uuid, &DeviceInfo::uuid);
+      if (was != devices_.visible.end()) d.driver_bytes = was->driver_bytes;
+    }
+    return requirements_as_json(now);
   }
 
   void devices(std::vector<std::string> &all) override {

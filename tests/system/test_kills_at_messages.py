@@ -32,7 +32,7 @@ TYPES = types()
 # Messages that are no requests: answers, and what a transfer consists of between a request and its answer.
 NOT_ANSWERED = {"Ok", "Failed", "Welcome", "Reasons", "Saved", "Suspended", "Waits", "DepthIs", "Region", "SlotFull",
                 "SlotFree", "RegionSame", "ContentsFile", "ContentsAt", "Surveyed", "ZerosAt", "ContentsIn",
-                "ChunkKnown", "ContentsLater", "ContentsDue", "Drained", "StaysSuspended"}
+                "ChunkKnown", "ContentsLater", "Traffic", "ContentsDue", "Drained", "StaysSuspended"}
 # What the tools and programs of this version do not send.
 OF_OLDER_VERSIONS = {"ProxyFor"}
 # The same step as another one, for which there is a row, seen from its other side.
@@ -74,6 +74,7 @@ TOOLS = {
     "Attach": ("restore", "agent"), "CompileWanted": ("restore", "agent"),
     "ZerosLoadable": ("restore", "agent"), "ContentsLoadable": ("restore", "agent"), "Load": ("restore", "agent"),
     "LoadEnd": ("restore", "agent"), "Resume": ("restore", "agent"), "DevicesWanted": ("ps", "agent"),
+    "TrafficWanted": ("dry-run", "agent"),
 }
 # What a dump asks once its image is complete: the image stays, whatever happens to the program then.
 AFTER_THE_IMAGE = {"ImageWritten", "LossWanted"}
@@ -114,7 +115,8 @@ class Step:
         if self.what == "files":
             for folder in self.ckpt.runtime.glob("*/program"):
                 folder.unlink()
-        return {"ps": ("ckpt-ps",), "files": ("ckpt-ps",), "suspend": ("ckpt-dump", pid, "--suspend"),
+        return {"dry-run": ("ckpt-restore", "--resume", pid, "--dry-run", "--device", self.subject.ocl.device("basic")),
+                "ps": ("ckpt-ps",), "files": ("ckpt-ps",), "suspend": ("ckpt-dump", pid, "--suspend"),
                 "suspend-memory": ("ckpt-dump", pid, "--suspend=memory"), "deepen": ("ckpt-dump", pid, "--suspend"),
                 "stop": dump[:-1],
                 "copy-ahead": (*dump, "--copy-ahead=1")}.get(self.what, dump)

@@ -30,6 +30,8 @@ constexpr auto kPrepareTimeout = 300s;
 // Of a process that has closed its socket: it frees its memory before it is gone.
 constexpr auto kEndTimeout = 5s;
 constexpr u32 kMaxSentences = 1000, kMaxParticipants = 64;
+// Of one participant in Type::Traffic, with an empty name.
+constexpr size_t kTrafficBytes = sizeof(u32) + 1 + 4 * sizeof(u64);
 // The largest answer is the requirements, which become a part of the manifest.
 constexpr size_t kMaxAnswerBytes = storage::kMaxManifestBytes;
 
@@ -304,6 +306,23 @@ Result<u64> AgentClient::ask_for_bytes(Type request, const Writer &body) {
 Result<std::string> AgentClient::requirements() {
   CKPT_TRY(Message m, ask(Type::RequirementsWanted, {}, {}, kAnswerTimeout, Type::Saved));
   return std::string(m.reader().str());
+}
+
+Result<DeviceTraffic> AgentClient::traffic() {
+  CKPT_TRY(Message m, ask(Type::TrafficWanted, {}, {}, kAnswerTimeout, Type::Traffic));
+  Reader in = m.reader();
+  DeviceTraffic t;
+  t.held_bytes = in.get<u64>();
+  t.seconds = static_cast<double>(in.get<u64>()) / 1e9;
+  for (u32 n = read_count(in, kTrafficBytes, kMaxParticipants); in.ok() && n > 0; n--) {
+    DeviceTraffic::One &one = t.all.emplace_back();
+    one.participant = in.str();
+    one.known = in.get<u8>() != 0;
+    for (u64 *figure : {&one.waits, &one.bytes, &one.answer_ns, &one.bytes_per_second})
+      *figure = in.get<u64>();
+  }
+  if (!in.ok()) return fail("the agent sent a malformed answer about its devices");
+  return t;
 }
 
 Result<> AgentClient::wake(const std::string &session) {

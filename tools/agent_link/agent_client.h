@@ -19,6 +19,18 @@
 
 namespace ckpt::tools {
 
+// Of a program that runs or is suspended (Type::Traffic).
+struct DeviceTraffic {
+  struct One {
+    std::string participant;
+    bool known = false;
+    u64 waits = 0, bytes = 0, answer_ns = 0, bytes_per_second = 0;
+  };
+  u64 held_bytes = 0;
+  double seconds = 0;
+  std::vector<One> all;
+};
+
 class AgentClient {
  public:
   struct Welcome {
@@ -109,9 +121,11 @@ class AgentClient {
   // several processes, lock_suspended() of all of them comes first.
   Result<> lock_suspended();
   Result<u64> deepen();
-  // Of a suspended program: the requirements on its devices, in the format of
-  // SavedAgent::requirements.
+  // The requirements on its devices, in the format of SavedAgent::requirements. Of a program that
+  // runs, as of now: agents of earlier versions refuse that.
   Result<std::string> requirements();
+  // Fails with an agent of an earlier version.
+  Result<DeviceTraffic> traffic();
   // Gives a suspended program devices again.
   Result<> wake(const std::string &session);
   Result<> resume();

@@ -16,8 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kPrefix = "remote:";
-
 // As ckpt-remote-proxy reports why it has no answer.
 Failure remote_failure(const json &answer) {
   const json &error = json_member(answer, "error");
@@ -66,7 +64,7 @@ std::set<std::string> take_sources(std::vector<std::string> &ids) {
   return all ? sources : std::set<std::string>();
 }
 
-bool is_remote_id(const std::string &id) { return id.starts_with(kPrefix); }
+bool is_remote_id(const std::string &id) { return id.starts_with(kRemotePrefix); }
 
 Error more_than_two_nodes() {
   return {"devices of two nodes are CUDA devices of this node and of one other",
@@ -97,8 +95,8 @@ Result<DeviceChoice> choose_split_devices(const std::vector<std::string> &words)
 
 // The host may be a path, so its end is the last slash.
 std::optional<RemoteName> parse_remote(const std::string &name) {
-  if (!name.starts_with(kPrefix)) return {};
-  std::string rest = name.substr(kPrefix.size());
+  if (!name.starts_with(kRemotePrefix)) return {};
+  std::string rest = name.substr(kRemotePrefix.size());
   bool path = rest.starts_with('/');
   size_t end = rest.rfind('/');
   // "remote:/run/ckpt-devd.sock" names a socket, and no device on it.
@@ -140,7 +138,7 @@ Result<DeviceChoice> choose_remote_devices(const std::string &spec) {
     return fail_with_hint(fmt::format("{}: {}", node.host, choice.error().what),
                           "ckpt-run --list-devices --host " + node.host + " lists its devices");
   for (auto &[api, ids] : *choice)
-    for (std::string &id : ids) id = fmt::format("{}{}/{}", kPrefix, node.host, id);
+    for (std::string &id : ids) id = fmt::format("{}{}/{}", kRemotePrefix, node.host, id);
   return choice;
 }
 
@@ -155,6 +153,18 @@ bool is_split(const DeviceChoice &choice) {
          });
 }
 
+std::string place_of(const DeviceChoice &choice) {
+  for (const auto &[api, ids] : choice)
+    for (const std::string &id : ids)
+      if (is_remote_id(id)) return id.substr(0, id.rfind('/'));
+  return std::string(kHere);
+}
+
+std::string text_of_place(const std::string &place) {
+  if (place == kHere) return "this node";
+  return place.starts_with(kRemotePrefix) ? place.substr(kRemotePrefix.size()) : "its devices";
+}
+
 Error not_split_at_start() {
   Error e = several_nodes();
   return {e.what + " when it starts",
@@ -167,9 +177,9 @@ std::vector<std::string> proxy_command(const std::string &api_name, const Device
   if (auto found = choice.find(api_name); found != choice.end()) ids = found->second;
   std::string host;
   for (std::string &id : ids)
-    if (id.starts_with(kPrefix)) {
+    if (id.starts_with(kRemotePrefix)) {
       size_t end = id.rfind('/');
-      host = id.substr(kPrefix.size(), end - kPrefix.size());
+      host = id.substr(kRemotePrefix.size(), end - kRemotePrefix.size());
       id = id.substr(end + 1);
     }
   std::string executable = !api           ? ""

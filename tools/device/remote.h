@@ -32,6 +32,10 @@ Result<DeviceChoice> choose_remote_devices(const std::string &spec);
 // Whether devices of another node were chosen, and whether there are others beside them.
 bool is_remote(const DeviceChoice &choice);
 bool is_split(const DeviceChoice &choice);
+// Where they are: "remote:HOST" if one is of that node, otherwise kHere.
+inline constexpr std::string_view kHere = "here", kRemotePrefix = "remote:";
+std::string place_of(const DeviceChoice &choice);
+std::string text_of_place(const std::string &place);  // for readers
 // Why a program cannot begin with such devices.
 Error not_split_at_start();
 

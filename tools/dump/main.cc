@@ -167,7 +167,7 @@ int run_job(const Options &o) {
 
 int run_suspend(const Options &o) {
   Cancel cancel;
-  Result<SuspendReport> r = suspend(o.suspend, cancel);
+  Result<SuspendReport> r = suspend_and_note(o.suspend, cancel);
   if (!r) return fail_run(r.error(), cancel, o);
   if (o.json)
     print_json(as_json(*r), "");

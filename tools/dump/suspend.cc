@@ -8,8 +8,13 @@
 #include "common/base/log.h"
 #include "common/base/printable.h"
 #include "common/base/units.h"
+#include "tools/device/apis.h"
+#include "tools/device/remote.h"
 #include "tools/dump/agents.h"
+#include "tools/history/history.h"
+#include "tools/history/moves.h"
 #include "tools/phases.h"
+#include "tools/session/chosen_devices.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -84,6 +89,27 @@ bool another_may_succeed(const Target &target, Cancel &cancel) {
   return cancel.check() && target.root != 0 && has_changed(target);
 }
 
+// Where its devices were. A program that ends meanwhile has no line.
+std::optional<MoveLine> line_of(const SuspendReport &r) {
+  Result<Target> target = resolve_target(r.pid);
+  if (!target || r.deepened || r.depth != Depth::Full) return std::nullopt;
+  std::set<std::string> apis;
+  for (const Api &api : kApis) apis.insert(api.name);
+  Result<std::optional<DeviceChoice>> devices = chosen_devices_of(*target, apis);
+  if (!devices || !*devices) return std::nullopt;
+  std::set<std::string> used;
+  for (const auto &[api, ids] : **devices) used.insert(api);
+  return MoveLine{.pid = r.pid,
+                  .program = executable_of(r.pid),
+                  .apis = used,
+                  .from = place_of(**devices),
+                  .to = {},
+                  .device_bytes = r.device_bytes,
+                  .leave = r.pause_seconds,
+                  .enter = {},
+                  .seconds = r.seconds};
+}
+
 }  // namespace
 
 const char *name_of(Depth depth) {
@@ -124,6 +150,17 @@ Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
       return done;
     log::debug("the suspend is started again: {}", done.error().text());
   }
+}
+
+Result<SuspendReport> suspend_and_note(const SuspendOptions &o, Cancel &cancel) {
+  const std::string history = history_file();
+  Result<SuspendReport> r = suspend(o, cancel);
+  if (!r) append_history(history, failed_move("suspend", o.pid, r.error().what));
+  if (!r) return r;
+  // Contents that go to a folder take the time of its disk.
+  std::optional<MoveLine> line = o.folder.empty() ? line_of(*r) : std::nullopt;
+  if (line) append_history(history, as_event(*line));
+  return r;
 }
 
 }  // namespace ckpt::tools

@@ -37,6 +37,9 @@ struct SuspendReport {
 // is suspended at Depth::Memory is taken to Depth::Full, and after a failure is where it was.
 Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel);
 
+// The same, with a line in the history.
+Result<SuspendReport> suspend_and_note(const SuspendOptions &options, Cancel &cancel);
+
 // "full"
 const char *name_of(protocol::Depth depth);
 // The report, for --json and for users. `folder`: of SuspendOptions.

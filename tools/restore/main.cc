@@ -22,7 +22,8 @@
 #include "tools/restore/recorded_sockets.h"
 #include "tools/restore/restore.h"
 #include "tools/restore/restore_all.h"
-#include "tools/restore/resume.h"
+#include "tools/restore/resume_command.h"
+#include "tools/restore/series_plan.h"
 #include "tools/restore/stand_by.h"
 #include "tools/restore/supplied_files.h"
 #include "tools/restore/take_over.h"
@@ -51,6 +52,7 @@ struct Options {
   unsigned checkpoint = 0;
   std::string wait;  // "": for ever
   MigrationOptions migration;
+  DryRunCommand dry_run;
 };
 
 Result<int> end(const Keeper::Outcome &outcome, int code, const RestoreOptions &o) {
@@ -62,35 +64,6 @@ Result<int> end(const Keeper::Outcome &outcome, int code, const RestoreOptions &
   }
   if (!outcome.image) end_like(outcome.wait_status);
   return report_stopped("ckpt-restore", outcome, o.periodic.job, code);
-}
-
-bool names_series(const std::string &folder) {
-  std::error_code ec;
-  return std::filesystem::is_directory(folder, ec) &&
-         !std::filesystem::exists(folder + "/index.ckpt", ec) && Series::has_images(folder);
-}
-
-bool is_damaged(const RestoreOptions &o) {
-  Result<std::unique_ptr<storage::ImageReader>> image = open_image(o);
-  return !image || !(*image)->verify(storage::ImageReader::Depth::Stored).ok();
-}
-
-// From the newest image that is not damaged. Any other reason against a restore holds for all of
-// them, so that nothing is lost by an older image.
-Result<RestorePlan> plan_series(RestoreOptions &o, Series &series) {
-  std::vector<std::string> images = series.images();
-  if (images.empty())
-    return fail_with_hint(fmt::format("the program of {} has finished", series.folder()),
-                          "name one of its images to restore it nevertheless");
-  for (const std::string &image : images) {
-    o.image = image;
-    series.set_last(image);
-    Result<RestorePlan> plan = make_plan(o);
-    if (plan || !is_damaged(o) || image == images.back()) return plan;
-    log::warn("the previous image is used, and the work since then is lost: {}",
-              plan.error().text());
-  }
-  return fail("there is no image in {}", series.folder());
 }
 
 // After root's restore, the keeper is a process of the program's user, and so are its dumps. These
@@ -182,14 +155,8 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   return end(outcome, job ? job->end(outcome) : signals.exit_code(outcome), o);
 }
 
-Result<int> run_resume(const Options &o) {
-  CKPT_TRY(ResumeReport r,
-           resume({*o.resumed, o.restore.device, o.restore.limits, o.rounds_ahead}));
-  if (r.pause)
-    print("program  {}, moved\npause    {:.3f} s\n", r.pid, *r.pause);
-  else
-    print("program  {}, running again\ntime     {:.3f} s\n", r.pid, r.seconds);
-  return 0;
+ResumeOptions resume_options(const Options &o) {
+  return {*o.resumed, o.restore.device, o.restore.limits, o.rounds_ahead};
 }
 
 std::set<std::string> named_files(const std::string &list) {
@@ -221,9 +188,21 @@ Result<int> run_all(const Options &o) {
 }
 
 Result<> check_job(const Options &o) {
-  if (!o.restore.image.empty() || !o.all.empty() || o.resumed || o.restore.periodic.folder != ".")
-    return fail_with_hint("--job cannot be combined with an image, --all, --resume or --image-dir",
-                          "leave these out: the job's folder has the images");
+  if (!o.restore.image.empty() || !o.all.empty() || o.resumed || o.dry_run.given ||
+      o.restore.periodic.folder != ".")
+    return fail_with_hint(
+        "--job cannot be combined with an image, --all, --resume, --dry-run or --image-dir",
+        "leave these out: the job's folder has the images");
+  return {};
+}
+
+// A series is opened to be continued.
+Result<> check_dry_run(const Options &o) {
+  if (!o.dry_run.given || o.resumed) return {};
+  const std::string &image = o.restore.image;
+  if (!o.all.empty() || image == storage::kPipeImage || names_series(image))
+    return fail_with_hint("--dry-run is for one image, or for --resume",
+                          "name an image's folder, without --all");
   return {};
 }
 
@@ -240,6 +219,7 @@ Result<> check(const Options &o) {
   if (o.restore.as_root && (!o.all.empty() || o.resumed))
     return fail_with_hint("--as-root cannot be combined with --all or --resume",
                           "name the image: it is a decision for each one");
+  if (Result<> sound = check_dry_run(o); !sound) return sound;
   if (o.resumed && !o.restore.image.empty())
     return fail_with_hint("--resume cannot be combined with an image", "leave one of them out");
   if (o.resumed && o.restore.continue_without_devices)
@@ -262,7 +242,9 @@ Result<> check(const Options &o) {
 Result<int> run(Options &o) {
   if (o.strict_limits) o.restore.limits = ReadLimits::Refuse;
   if (o.ignore_limits) o.restore.limits = ReadLimits::Ignore;
-  if (o.resumed) return run_resume(o);
+  if (o.resumed)
+    return o.dry_run.given ? run_dry_run(o.dry_run, resume_options(o))
+                           : run_resume(resume_options(o));
   if (!o.all.empty()) return run_all(o);
   if (const std::string &needs = o.migration.needs; !needs.empty())
     return check_needs(o.restore, needs).transform([] { return 0; });
@@ -293,7 +275,11 @@ Result<int> run(Options &o) {
   if (names_series(o.restore.image)) {
     CKPT_TRY(job, BatchJob::open(o.restore.image, o.batch));
   }
-  return run_restore(std::move(o.restore), job.get(), std::move(signals));
+  if (o.dry_run.given) o.restore.check_only = true;
+  const std::string image = o.restore.image;
+  Result<int> code = run_restore(std::move(o.restore), job.get(), std::move(signals));
+  if (code && o.dry_run.given) say_possible(o.dry_run, image);
+  return code;
 }
 
 // Only a program that runs has made another report.
@@ -320,6 +306,7 @@ void add_options(CommandLine &line, Options &o) {
           "are copied before it is paused")
       .range(0, 100)
       .needs(resumed);
+  add_dry_run_options(line, o.dry_run, resumed);
   Option all = line.option(
       "--all=FOLDER", o.all,
       "instead of an image: restore, in the background, the newest image of each program whose "
@@ -377,7 +364,6 @@ void add_options(CommandLine &line, Options &o) {
       .default_is("wait for ever");
   add_batch_options(line, o.batch);
   add_periodic_options(line, r.periodic);
-  line.flag("--check", r.check_only, "").hide();
   add_migration_options(line, o.migration);
 }
 
@@ -398,5 +384,6 @@ int main(int argc, char **argv) {
   Options o;
   add_options(line, o);
   line.version_also(criu_found);
-  return run_tool(line, argc, argv, kFailed, [&] { return run_with_report(o); });
+  return run_tool_with_json(line, argc, argv, kFailed, o.dry_run.json,
+                            [&] { return run_with_report(o); });
 }

@@ -265,7 +265,7 @@ cl_int finish(Queue &q) {
 }
 
 cl_int wait(Event &e) {
-  if (!e.finished()) link().wait_until([&] { return e.finished(); }, true);
+  link().wait_for_device([&] { return e.finished(); });
   return e.status.load(std::memory_order_acquire);
 }
 

@@ -261,6 +261,9 @@ class OpenCl final : public agent::Participant {
   }
 
   std::string requirements() override { return requirements_as_json(); }
+  Result<std::string> requirements_now() override { return requirements_at_rest(); }
+  std::optional<agent::Traffic> traffic() const override { return link().traffic.read(); }
+  u64 held_bytes() override { return bytes_of_memory(); }
   void devices(std::vector<std::string> &all) override { append_used_devices(all); }
 
   Result<> detach() override {

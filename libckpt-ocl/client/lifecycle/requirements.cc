@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/clock.h"
 #include "libckpt-ocl/client/entry/program.h"
+#include "libckpt-ocl/client/link/link.h"
 #include "libckpt-ocl/client/object/memory_flags.h"
 #include "libckpt-ocl/device_limits.h"
 
@@ -13,6 +15,9 @@ namespace ckpt::ocl {
 namespace {
 
 using nlohmann::json;
+
+// A tool that only asks does not keep the program waiting for longer.
+constexpr std::chrono::milliseconds kMostRest{200};
 
 json limits_read(Device &d) {
   json out = json::object();
@@ -168,6 +173,26 @@ std::string requirements_as_json() {
     programs.back()["kernels"] = kernels_of(*p);
   }
   return text_of({{"devices", devices}, {"programs", programs}, {"file_sets", sets.all()}});
+}
+
+Result<std::string> requirements_at_rest() {
+  gate().close();
+  link().wake_waiters();
+  bool at_rest = gate().wait_empty(Clock::now() + kMostRest);
+  std::string needs = at_rest ? requirements_as_json() : "";
+  gate().open();
+  if (at_rest) return needs;
+  return fail_with_hint(
+      "an OpenCL call did not return in time to say what the program needs of its devices",
+      "it may be compiling a program; try again");
+}
+
+u64 bytes_of_memory() {
+  u64 bytes = 0;
+  registry().each<Mem>([&](const Mem &m) {
+    if (!m.parent && !m.excluded) bytes += m.size;
+  });
+  return bytes;
 }
 
 void append_used_devices(std::vector<std::string> &names) {

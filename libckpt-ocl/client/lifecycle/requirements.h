@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+
 namespace ckpt::ocl {
 
 // What another device must offer to take over this process, as JSON for `ckpt-ocl-proxy --check`.
@@ -22,9 +25,16 @@ namespace ckpt::ocl {
 // Sizes are in bytes, image sizes in pixels. Call with the gate closed.
 std::string requirements_as_json();
 
-// The same, only for the programs that include a name which was not found as a file, to check
-// whether they can be built without it. "same_driver_too": also by the driver that has built them.
-// Empty: there are none.
+// The same while the program runs. Its calls wait for the milliseconds that this takes, because no
+// object may end meanwhile.
+Result<std::string> requirements_at_rest();
+
+// About how many bytes of contents an image of the program has. At any time.
+u64 bytes_of_memory();
+
+// The same as requirements_as_json(), only for the programs that include a name which was not found
+// as a file, to check whether they can be built without it. "same_driver_too": also by the driver
+// that has built them. Empty: there are none.
 std::string doubtful_programs_as_json();
 
 // Appends the names of the devices of all contexts. At any time.

@@ -58,6 +58,7 @@ Result<Greeting> Link::open(const std::string &session, const std::string &devic
   CKPT_TRY(UniqueFd socket, connect_unix(session));
   CKPT_TRY(UniqueFd environment, first_environment(session));
   proxy_folder_ = {};
+  traffic.new_way();
   CKPT_TRY(UniqueFd folder, working_folder());
   Writer w;
   w.put(protocol::kVersion).str("ocl").put(u8{!device.empty()}).str(device);

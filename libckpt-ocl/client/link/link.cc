@@ -47,6 +47,7 @@ cl_int Link::send_locked(u16 op, u64 made, ByteView payload, u16 flags, int fd) 
   bool in_ring = payload.size() <= kMaxInRing && fd < 0;
   if (!in_ring) flags |= kOnSocket;
   CommandHeader h{static_cast<u32>(payload.size()), op, flags, made};
+  traffic.count_bytes(sizeof h + payload.size());
   if (!wait_for_room(sizeof h + (in_ring ? padded(payload.size()) : 0)))
     return CL_DEVICE_NOT_AVAILABLE;
   push(memory_.data(), h, in_ring ? payload : ByteView{});
@@ -84,11 +85,14 @@ cl_int Link::round_trip_by(Send send, Bytes *reply) {
   std::lock_guard lock(round_trip_mutex_);
   if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
   Header &h = header();
+  if (gate().within()) traffic.count_wait();
+  const Clock::time_point begun = Clock::now();
   h.reply_ready.store(0, std::memory_order_relaxed);
   if (cl_int r = send(); r != CL_SUCCESS) return r;
   if (!wait_until([&] { return h.reply_ready.load(std::memory_order_acquire) != 0; }, false))
     return CL_DEVICE_NOT_AVAILABLE;
   u32 bytes = h.reply_bytes.load();
+  traffic.note_answer(Clock::now() - begun, bytes);
   if (h.reply_on_socket.load() != 0) {
     auto m = receive_message(socket_.get());
     if (!m || !*m) return CL_DEVICE_NOT_AVAILABLE;
@@ -283,6 +287,14 @@ bool Link::wait_until(const std::function<bool()> &done, bool may_pause) {
       return done();
     }
   }
+}
+
+void Link::wait_for_device(const std::function<bool()> &done) {
+  if (done()) return;
+  drain();
+  if (done()) return;
+  traffic.count_wait();
+  wait_until(done, true);
 }
 
 // Returns false if the proxy is gone.

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "agent/participant/traffic.h"
 #include "common/ipc/shared_memory.h"
 #include "libckpt-ocl/client/link/gate.h"
 #include "libckpt-ocl/client/link/printed.h"
@@ -106,6 +107,11 @@ class Link {
   bool idle();
   // Wakes every thread in wait_until(), so that it notices that the gate is closing.
   void wake_waiters();
+
+  // Waits as wait_until() does for what the device has done.
+  void wait_for_device(const std::function<bool()> &done);
+  // What the way to the devices costs the program.
+  agent::TrafficCounter traffic;
 
   std::byte *staging(u64 offset) { return memory_.data() + kStagingAt + offset; }
   StagingSpace &staging_space() { return space_; }

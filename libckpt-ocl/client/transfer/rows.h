@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/ipc/copy_counts.h"
+#include "libckpt-ocl/client/link/link.h"
 #include "libckpt-ocl/client/transfer/transfer.h"
 
 namespace ckpt::ocl {
@@ -22,6 +23,7 @@ inline size_t host_extent(const Rect &r) {
 
 // Every transfer between host memory and a memory object comes here, piece by piece.
 inline void count_copy(bool to_host, size_t bytes) {
+  link().traffic.count_bytes(bytes);
   CopyCounts *counts = copy_counts();
   if (counts == nullptr) return;
   std::atomic<u64> &count = to_host ? counts->to_host : counts->to_device;

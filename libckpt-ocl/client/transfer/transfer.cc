@@ -188,6 +188,7 @@ cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem 
   bool now = c.can_send_now();
   bool must_wait = blocking == Blocking::Yes && reading;
   bool until_sent = blocking == Blocking::Yes && !reading && !now;
+  const Clock::time_point begun = Clock::now();
   Ref<Event> done(reading || until_sent ? &c.event() : nullptr);
   Pace pace = now && blocking == Blocking::Yes ? kInCache : Pace{};
   auto send = [=, keep = Ref<Mem>(&mem)](Command &it) {
@@ -197,7 +198,10 @@ cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem 
   cl_int r = now          ? c.run_now(out, std::move(send))
              : until_sent ? c.defer_until_sent(out, std::move(send))
                           : c.defer(out, std::move(send), Trip::OneWay);
-  if (r == CL_SUCCESS && must_wait) wait(*done);
+  if (r == CL_SUCCESS && must_wait) {
+    wait(*done);
+    link().traffic.note_answer(Clock::now() - begun, bytes_of(all));
+  }
   return r == CL_SUCCESS && blocking == Blocking::Yes && done ? std::min(0, done->status.load())
                                                               : r;
 }

@@ -48,6 +48,18 @@ class FakeParticipant : public Participant {
   void release_devices() override { (void)step("release_devices"); }
   Result<> use_devices(std::span<const DevicePair> map) override;
   std::string requirements() override { return std::string("{\"api\":\"") + name_ + "\"}"; }
+  Result<std::string> requirements_now() override {
+    if (says_needs) return std::string("{\"now\":\"") + name_ + "\"}";
+    return Participant::requirements_now();
+  }
+  std::optional<Traffic> traffic() const override {
+    return counts ? std::optional(counter.read()) : std::nullopt;
+  }
+  u64 held_bytes() override {
+    u64 bytes = 0;
+    for (const auto &[region, contents] : memory) bytes += contents.size();
+    return bytes;
+  }
   Result<> lock() override { return step("lock"); }
   Result<> detach() override;
   Result<> release_memory() override;
@@ -73,6 +85,9 @@ class FakeParticipant : public Participant {
   bool places = false;                     // loads_places()
   bool has_depths = false;                 // release_memory() is not detach()
   bool loads_nothing = false;              // load() succeeds at once, without reading pieces
+  bool says_needs = false;                 // requirements_now()
+  bool counts = false;                     // traffic()
+  TrafficCounter counter;
   Memory memory;
   // A call of the API that changes `memory`; it passes the gate.
   void write(const std::string &region, const std::string &contents);

@@ -63,6 +63,24 @@ TEST_CASE("the depth of a suspend is known from newer agents alone") {
   CHECK(Agent(Type::DepthIs, {}).client->depth() == std::nullopt);
 }
 
+TEST_CASE("what a program loses by the way to its devices is known from newer agents alone") {
+  Writer w;
+  w.put(u64{1000}).put(u64{2'500'000'000}).put(u32{2});
+  w.str("cuda").put(u8{1}).put(u64{7}).put(u64{8}).put(u64{9}).put(u64{10});
+  w.str("ocl").put(u8{0}).put(u64{0}).put(u64{0}).put(u64{0}).put(u64{0});
+  Result<DeviceTraffic> t = Agent(Type::Traffic, w).client->traffic();
+  REQUIRE(t);
+  CHECK(t->held_bytes == 1000);
+  CHECK(t->seconds == doctest::Approx(2.5));
+  REQUIRE(t->all.size() == 2);
+  const DeviceTraffic::One &cuda = t->all[0];
+  CHECK((cuda.known && cuda.waits == 7 && cuda.bytes == 8 && cuda.answer_ns == 9));
+  CHECK(cuda.bytes_per_second == 10);
+  CHECK_FALSE(t->all[1].known);
+  CHECK_FALSE(Agent(Type::Traffic, Writer().put(u64{1}).put(u64{1}).put(u32{2})).client->traffic());
+  CHECK_FALSE(Agent(Type::Failed, Writer().str("what?").str("")).client->traffic());
+}
+
 TEST_CASE("an answer that is larger than any agent's is refused before it is read") {
   auto ends = socket_pair();
   REQUIRE(ends);

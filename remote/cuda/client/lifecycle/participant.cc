@@ -50,6 +50,12 @@ void append_obstacles(std::vector<std::string> &blockers) {
   }
 }
 
+u64 bytes_on(const std::vector<KnownDevice> &devices) {
+  u64 bytes = 0;
+  for (const KnownDevice &d : devices) bytes += d.bytes;
+  return bytes;
+}
+
 class RemoteCuda final : public agent::Participant {
  public:
   const char *name() const override { return "cuda"; }
@@ -59,6 +65,11 @@ class RemoteCuda final : public agent::Participant {
   Calls calls() override {
     agent::Gate::Entered e = gate().entered();
     return {e.count, e.last, e.copied};
+  }
+  std::optional<agent::Traffic> traffic() const override { return link().traffic.read(); }
+  u64 held_bytes() override { return bytes_on(link().connected() ? read_devices() : devices_); }
+  Result<std::string> requirements_now() override {
+    return requirements_as_json(link().connected() ? read_devices() : devices_);
   }
 
   void preflight(std::vector<std::string> &blockers) override {
@@ -77,11 +88,7 @@ class RemoteCuda final : public agent::Participant {
   void drop_ahead() override { copies_ahead().drop(); }
   // A driver in this process ends with all its objects, and so do their contents.
   bool keeps_contents() const override { return keeps_contents_; }
-  u64 lost_bytes() const override {
-    u64 bytes = 0;
-    for (const KnownDevice &d : devices_) bytes += d.bytes;
-    return bytes;
-  }
+  u64 lost_bytes() const override { return bytes_on(devices_); }
 
   void remarks(std::vector<std::string> &all) override {
     if (!why_not_here_.empty())

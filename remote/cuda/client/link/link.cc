@@ -44,6 +44,12 @@ CUresult result_of(i32 status) {
                                                      : CUDA_ERROR_UNKNOWN;
 }
 
+u64 bytes_of_parts(Link::Parts parts) {
+  u64 bytes = 0;
+  for (const ByteView &part : parts) bytes += part.size();
+  return bytes;
+}
+
 }  // namespace
 
 Link &link() {
@@ -130,6 +136,7 @@ void Link::forked() {
 
 void Link::set_socket(UniqueFd socket, const std::vector<CUdevice> &numbers) {
   std::scoped_lock lock(send_mutex_, batch_mutex_, mutex_);
+  traffic.new_way();
   connection_.reset();
   batch_ = {};
   if (socket)
@@ -170,6 +177,7 @@ bool Link::is_only_lane() { return lane() != 0 && program_lanes_ == 1 && gate().
 
 void Link::send(u16 op, const Site &site, Parts arguments) {
   if (lost() != CUDA_SUCCESS || !connected()) return;
+  traffic.count_bytes(bytes_of_parts(arguments));
   bool lane_ended = op == static_cast<u16>(Op::LaneEnded);  // also while the gate is closed
   Native *n = lane_ended && is_split() ? nullptr : native_at(site);
   u64 context = context_at(site);
@@ -234,10 +242,14 @@ CUresult Link::wait_for(u16 op, const Site &site, Parts arguments, Waiting &w) {
   if (lost() != CUDA_SUCCESS) return lost();
   if (!connected()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   u64 context = context_at(site);
+  if (gate().within()) traffic.count_wait();
+  traffic.count_bytes(bytes_of_parts(arguments) + w.data.size());
   if (Native *n = native_at(site))
     return w.take ? n->ask(op, context, arguments, *w.take)
                   : n->ask(op, context, arguments, w.results, w.data);
   count_waited(op);
+  const u64 wanted = w.data.size();
+  const Clock::time_point begun = Clock::now();
   {
     std::lock_guard lock(mutex_);
     waiting_[lane()] = &w;
@@ -255,6 +267,8 @@ CUresult Link::wait_for(u16 op, const Site &site, Parts arguments, Waiting &w) {
       receive_one(lock);
   }
   waiting_.erase(lane());
+  if (w.done && !w.take && w.status == CUDA_SUCCESS)
+    traffic.note_answer(Clock::now() - begun, wanted);
   return w.done ? w.status : lost();
 }
 

@@ -27,6 +27,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "agent/participant/traffic.h"
 #include "remote/cuda/client/link/own_driver.h"
 #include "remote/cuda/client/link/site.h"
 #include "remote/cuda/handles.h"
@@ -78,6 +79,9 @@ class Link {
 
   // Why no call can be carried out any more; CUDA_SUCCESS: they can.
   CUresult lost() const { return lost_.load(std::memory_order_relaxed); }
+
+  // What the way to the devices costs the program.
+  agent::TrafficCounter traffic;
 
   // How many calls this process has sent to servers.
   u64 calls() const { return calls_.load(std::memory_order_acquire); }
