@@ -138,7 +138,8 @@ def test_a_process_that_ends_during_the_resume_needs_no_devices(cuda, step):
     wait_for(lambda: state(tool.pid) == "T", "the step")
     os.kill(max(tree_of(job.program())), signal.SIGKILL)  # the second importer
     os.kill(tool.pid, signal.SIGCONT)
-    assert tool.communicate(timeout=60)[1] == "" and tool.returncode == 0
+    assert "has ended; the program goes on without it" in tool.communicate(timeout=60)[1]
+    assert tool.returncode == 0
     cuda.go_on()
     assert job.wait() == 0, job.error_text
     assert "PASSED" in job.text

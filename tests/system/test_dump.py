@@ -68,11 +68,11 @@ def sleeper_of(job):
 
 
 def test_the_code_of_criu_is_not_restored(ckpt):
-    job = ckpt.run("sleep", 4)  # so small that CRIU need not wait for the reader of its pages
-    sleeper = wait_for(lambda: sleeper_of(job), "sleep")
-    address, bytes_before = first_code(sleeper)
     library = ckpt.folder / "late_reader.so"
     subprocess.run(["cc", "-shared", "-fPIC", PROGRAMS / "late_reader.c", "-o", library, "-ldl"], check=True)
+    job = ckpt.run("sleep", 8)  # so small that CRIU need not wait for the reader of its pages
+    sleeper = wait_for(lambda: sleeper_of(job), "sleep")
+    address, bytes_before = first_code(sleeper)
     late = {"LD_PRELOAD": str(library), "CKPT_TEST_PROCESS": str(sleeper), "CKPT_TEST_CODE": address}
     dumped = ckpt.dump_process(job.pid, "one", env=late)
     assert dumped.returncode == 0 and job.wait() == 85, dumped.stderr

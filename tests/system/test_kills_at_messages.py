@@ -115,8 +115,9 @@ class Step:
         if self.what == "files":
             for folder in self.ckpt.runtime.glob("*/program"):
                 folder.unlink()
-        return {"dry-run": ("ckpt-restore", "--resume", pid, "--dry-run", "--device", self.subject.ocl.device("basic")),
-                "ps": ("ckpt-ps",), "files": ("ckpt-ps",), "suspend": ("ckpt-dump", pid, "--suspend"),
+        if self.what == "dry-run":
+            return "ckpt-restore", "--resume", pid, "--dry-run", "--device", self.subject.ocl.device("basic")
+        return {"ps": ("ckpt-ps",), "files": ("ckpt-ps",), "suspend": ("ckpt-dump", pid, "--suspend"),
                 "suspend-memory": ("ckpt-dump", pid, "--suspend=memory"), "deepen": ("ckpt-dump", pid, "--suspend"),
                 "stop": dump[:-1],
                 "copy-ahead": (*dump, "--copy-ahead=1")}.get(self.what, dump)

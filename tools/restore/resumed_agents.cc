@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "common/base/log.h"
 #include "tools/agent_link/requirements.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/rights.h"
@@ -52,12 +53,15 @@ Result<std::vector<ResumedAgent>> greeted_agents(const Target &target) {
 Result<> for_living(std::vector<ResumedAgent> &all, size_t &done,
                     const std::function<Result<>(ResumedAgent &)> &f) {
   while (done < all.size()) {
-    if (Result<> worked = f(all[done]); worked)
+    Result<> worked = f(all[done]);
+    if (worked) {
       done++;
-    else if (!all[done].agent.has_ended())
-      return worked;
-    else
-      all.erase(all.begin() + static_cast<std::ptrdiff_t>(done));
+      continue;
+    }
+    // The last one: what ended it may be the resume.
+    if (all.size() == 1 || !all[done].agent.has_ended()) return worked;
+    log::warn("{}; the program goes on without it", worked.error().what);
+    all.erase(all.begin() + static_cast<std::ptrdiff_t>(done));
   }
   return {};
 }

@@ -27,8 +27,8 @@ struct ResumedAgent {
 // Of a program that uses a device; all are greeted. Without those of processes that end meanwhile,
 // which need no devices.
 Result<std::vector<ResumedAgent>> greeted_agents(const Target &target);
-// Runs `f` for each agent, and forgets those of processes that end meanwhile. `done`: where it
-// begins, and how far it has come.
+// Runs `f` for each agent, and forgets those of processes that end meanwhile, with a warning; not
+// the last one. `done`: where it begins, and how far it has come.
 Result<> for_living(std::vector<ResumedAgent> &all, size_t &done,
                     const std::function<Result<>(ResumedAgent &)> &f);
 // A tool that was killed in the middle of a suspend or a resume leaves some agents running.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A running program leaves so that a waiting one of a cohort (placement/cohort.h) takes its place:
-//   - on a GPU whose programs leave its kernels' engine idle, for one that computes;
+//   - on a GPU with programs that leave its kernels' engine idle, for one that computes;
 //   - in the end, for one that has longer to compute: so that the last programs end together, and
 //     no GPU is idle while another one has several of them.
-// Only what is known decides: a program whose role or whose work is unknown stays.
+// Only what is known decides: a program of unknown role or work stays.
 #pragma once
 
 #include <optional>

@@ -4,7 +4,7 @@
 // goes next which a GPU has most use for.
 //
 // The problem. A hundred programs are started at once. In order of arrival, a program that mostly
-// copies is often alone, or with its like, on a GPU whose kernels' engine then is idle, because the
+// copies is often alone, or with its like, on a GPU; its kernels' engine then is idle, because the
 // next one in order does not fit beside it. In the end the last programs leave some GPUs early.
 //
 // An example. One that computes (30 of 72 MiB) is on a GPU. Three wait: A computes (30), B copies
