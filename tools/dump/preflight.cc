@@ -184,10 +184,9 @@ std::string refused_driver(const Process &p) {
 }
 
 // It has the agent's socket, but not the agent's thread. The thread starts after its socket, on a
-// busy machine much later; but the name of the socket has the PID of the process that has made it.
+// busy machine much later.
 bool only_inherits_agent(const Process &p, const std::string &socket) {
-  std::string own = fmt::format("/{}{}-", protocol::kAgentSocketPrefix, p.ns_pid());
-  if (socket.find(own) != socket.npos) return false;
+  if (has_made(p, socket)) return false;
   auto end = Clock::now() + kAgentStart;
   while (!runs_agent(p.pid))
     if (Clock::now() < end)

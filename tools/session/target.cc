@@ -28,6 +28,8 @@ namespace {
 // Limits for a restore that is still loading devices, and for a dump that is under way.
 constexpr std::chrono::seconds kRestoreTimeout{60};
 constexpr std::chrono::seconds kOtherDumpTimeout{60};
+// A child has its parent's sockets until its fork() handler runs. One of _Fork() keeps them.
+constexpr std::chrono::seconds kForkTimeout{2};
 constexpr std::chrono::milliseconds kPoll{5};
 
 bool is_keeper_executable(pid_t pid) {
@@ -227,15 +229,19 @@ std::vector<std::string> agent_sockets(pid_t pid) {
   return listening_sockets(pid, std::string(protocol::kAgentSocketPrefix));
 }
 
-// Returns the first process with an agent that does not listen, or 0.
-pid_t find_agents(Target &t) {
+// Returns the first process with an agent that does not listen, or with `expect_handlers`, with
+// nothing but another one's socket; 0: there is none.
+pid_t find_agents(Target &t, bool expect_handlers) {
   t.agents.clear();
   t.agent_pids.clear();
   for (const Process &p : t.processes) {
     std::vector<std::string> sockets = agent_sockets(p.pid);
-    if (sockets.empty() && runs_agent(p.pid)) return p.pid;
+    bool runs = runs_agent(p.pid);
+    if (sockets.empty() && runs) return p.pid;
     if (sockets.empty()) continue;
-    t.agents.push_back(sockets.front());
+    auto own = std::ranges::find_if(sockets, [&p](const auto &s) { return has_made(p, s); });
+    if (expect_handlers && !runs && own == sockets.end()) return p.pid;
+    t.agents.push_back(own == sockets.end() ? sockets.front() : *own);
     t.agent_pids.push_back(p.pid);
   }
   return 0;
@@ -245,13 +251,14 @@ pid_t find_agents(Target &t) {
 // one (as with --leave-running). Its process must not be treated as one without an agent, so wait.
 Result<> find_members(Target &t, const Check &check_cancelled) {
   pid_t busy = 0;
-  for (auto end = Clock::now() + kOtherDumpTimeout; Clock::now() < end;) {
+  auto begin = Clock::now();
+  for (auto end = begin + kOtherDumpTimeout; Clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
     find_processes(table, t);
     if (!table.find(t.keeper) || t.processes.empty() || has_ended(t.processes.front()))
       return program_has_ended(t);
     CKPT_CHECK(check_owners(table, t));
-    busy = find_agents(t);
+    busy = find_agents(t, Clock::now() < begin + kForkTimeout);
     if (busy == 0) return {};
     CKPT_CHECK(sleep_unless_cancelled(check_cancelled));
   }
@@ -311,6 +318,11 @@ bool runs_agent(pid_t pid) {
   return std::any_of(threads.begin(), threads.end(), [pid](pid_t tid) {
     return tid != pid && thread_name(pid, tid) == protocol::kAgentThread;
   });
+}
+
+bool has_made(const Process &process, const std::string &agent_socket) {
+  std::string own = fmt::format("/{}{}-", protocol::kAgentSocketPrefix, process.ns_pid());
+  return agent_socket.find(own) != agent_socket.npos;
 }
 
 pid_t new_agent(const Target &t) {

@@ -49,6 +49,8 @@ const Process *program_of_keeper(const ProcessTable &table, pid_t keeper, pid_t 
 
 // True if the process has an agent, whether or not it listens now.
 bool runs_agent(pid_t pid);
+// Whether an agent's socket was made by the process itself: its name has the PID of its maker.
+bool has_made(const Process &process, const std::string &agent_socket);
 
 // A process of the program that has got an agent since `t` was found; 0: none.
 pid_t new_agent(const Target &t);
