@@ -325,11 +325,16 @@ def ours(ground, before):
     return [p for p in set(tree_of(1)) - before if str(ground.ckpt.folder) in cwd_of(p)]
 
 
+def cleaned(ground):
+    """The next tool removes the folders of killed ones; a process that is ending has no folder to be found by, but may still
+    hold one."""
+    subprocess.run([ground.ckpt.tool("ckpt-image"), "clean"], env=ground.ckpt.env, check=True, capture_output=True)
+    return not ground.left_over()
+
+
 def check_nothing_is_left(ground, before, shared_memory):
     wait_for(lambda: not ours(ground, before), f"the end of {ours(ground, before)}")
-    # The next tool removes the folders of killed ones.
-    subprocess.run([ground.ckpt.tool("ckpt-image"), "clean"], env=ground.ckpt.env, check=True, capture_output=True)
-    assert not ground.left_over()
+    wait_for(lambda: cleaned(ground), "an end of the folders of killed tools")
     assert set(os.listdir("/dev/shm")) <= shared_memory  # each copy has its own
     assert not list(ground.ckpt.folder.glob("*.ckpt-*"))
     assert len(ground.finish(ground.start())) == COPIES
