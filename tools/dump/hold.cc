@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 constexpr auto kFirstStop = 200ms;
 constexpr u64 kStopSignal = u64{1} << (SIGSTOP - 1);
 
-// On a busy machine, a process may run long after its stop signal was sent.
+// On a busy machine, a process may stop long after its signal was sent.
 bool is_stopping(const Process &p) {
   return p.state == 'T' || (p.pending_signals & kStopSignal) != 0;
 }

@@ -103,6 +103,14 @@ struct Queue : Taught {
   }
 };
 
+// Program 1 computes alone, and 2 and 3, which compute too, wait for it.
+void computes_while_two_wait(Taught &n) {
+  starts(n, 1, kComputes, 80);
+  starts(n, 9, kCopies, 80);
+  for (ProgramId p : {2, 3}) CHECK(arrives(n, p, kComputes) == Told{});
+  CHECK(ends(n, 9) == Told{});
+}
+
 }  // namespace
 
 TEST_CASE("of programs that arrived together, all that copy join one that computes") {
@@ -127,10 +135,7 @@ TEST_CASE("programs that arrive later pass over an earlier one four times at mos
 TEST_CASE(
     "a GPU that one program keeps busy takes another that computes when that is about to end") {
   Taught n({200}, 80, 80);
-  starts(n, 1, kComputes, 80);
-  starts(n, 9, kCopies, 80);
-  for (ProgramId p : {2, 3}) CHECK(arrives(n, p, kComputes) == Told{});
-  CHECK(ends(n, 9) == Told{});
+  computes_while_two_wait(n);
   n.now += 36s;
   computes(n, 1, 36s);
   CHECK(told(n.after(1s)) == Told{});  // four seconds are left
@@ -140,10 +145,7 @@ TEST_CASE(
 
 TEST_CASE("a program that computes for longer than it should does not keep others away for ever") {
   Taught n({200}, 80, 80);
-  starts(n, 1, kComputes, 80);
-  starts(n, 9, kCopies, 80);
-  for (ProgramId p : {2, 3}) CHECK(arrives(n, p, kComputes) == Told{});
-  CHECK(ends(n, 9) == Told{});
+  computes_while_two_wait(n);
   n.now += 60s;
   computes(n, 1, 60s);
   CHECK(told(n.after(1s)) == Told{});
@@ -290,10 +292,7 @@ TEST_CASE("without kernel times of the driver, no program waits where it fits") 
 
 TEST_CASE("a program that has stopped computing does not keep others away") {
   Taught n({200}, 80, 80);
-  starts(n, 1, kComputes, 80);
-  starts(n, 9, kCopies, 80);
-  for (ProgramId p : {2, 3}) CHECK(arrives(n, p, kComputes) == Told{});
-  CHECK(ends(n, 9) == Told{});
+  computes_while_two_wait(n);
   n.now += 10s;
   computes(n, 1, 10s);
   CHECK(told(n.after(10s)) == Told{});

@@ -30,6 +30,12 @@ struct Shares {
   State want(const DeviceShares::User &user, bool had = false) {
     return all.want(kId, user, had).state;
   }
+  void leave(const DeviceShares::User &user, bool killed) {
+    if (killed)
+      ended.insert(user.token);
+    else
+      all.done(kId, user);
+  }
 };
 
 }  // namespace
@@ -55,10 +61,7 @@ TEST_CASE("the first user that asks owns a piece when its owner has gone or ende
     CHECK(*s.all.own(kId, kExporter));
     CHECK(!*s.all.own(kId, kImporter));
     CHECK(!s.offer(kImporter, false).has_value());
-    if (killed)
-      s.ended.insert(kExporter.token);
-    else
-      s.all.done(kId, kExporter);
+    s.leave(kExporter, killed);
     CHECK(*s.all.own(kId, kOther));
     CHECK(!*s.all.own(kId, kImporter));
     CHECK(!s.all.own(kId, kExporter).has_value());
@@ -91,10 +94,7 @@ TEST_CASE("contents are lost with an owner that ends or leaves while no one has 
     CHECK(s.want(kImporter) == State::There);
     s.all.away(kId, kImporter);
     s.all.away(kId, kExporter);
-    if (killed)
-      s.ended.insert(kExporter.token);
-    else
-      s.all.done(kId, kExporter);
+    s.leave(kExporter, killed);
     CHECK(s.want(kImporter, true) == State::Lost);
   }
 }
@@ -118,10 +118,7 @@ TEST_CASE("an owner that loads the memory and ends leaves it to those that come 
     CHECK(s.offer(kExporter, true, false).has_value());
     s.all.away(kId, kImporter);
     s.all.loaded(kId, kExporter);
-    if (killed)
-      s.ended.insert(kExporter.token);
-    else
-      s.all.done(kId, kExporter);
+    s.leave(kExporter, killed);
     CHECK(s.want(kOther) == State::Unknown);
     CHECK(s.want(kImporter, true) == State::There);
     CHECK(*s.all.own(kId, kImporter));
