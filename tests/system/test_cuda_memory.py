@@ -26,14 +26,14 @@ def suspended_times(job):
 # ---- random histories against a model
 
 @pytest.mark.parametrize("seed, count", [(1, 30)] + [
-    pytest.param(seed, 2500, marks=pytest.mark.full) for seed in (10_000, 20_000, 30_000, 40_000)])
+    pytest.param(seed, 1500, marks=pytest.mark.full) for seed in (10_000, 20_000, 30_000, 40_000)])
 def test_random_histories_with_suspends_in_between(cuda, seed, count):  # noqa: F811
     cuda.ckpt.env["CKPT_SOFTCUDA"] = "2x512M"
     job = cuda.start(seed, count, 5, source="histories.cc", paused=False)
     assert suspended_times(job) > count / 5
 
 
-@pytest.mark.parametrize("count, moves", [(20, 3), pytest.param(400, 40, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count, moves", [(60, 3), pytest.param(800, 40, marks=pytest.mark.full)])
 def test_random_histories_that_are_moved_and_dumped(cuda, count, moves):  # noqa: F811
     """At any moment, by tools: the program goes from one device to the other, and through an image."""
     cuda.ckpt.env["CKPT_SOFTCUDA"] = "2x512M"
