@@ -166,6 +166,15 @@ enum class Type : u16 {
                     // (kFilePieceBytes). `ready`: all pieces with a byte before this can be
                     // page-locked
 
+  // Contents that a device gets while the program already runs: from the tool to the process with
+  // the device, over a socket of their own, on which Load {u32 slots, u32 slot bytes} + staging
+  // memfd comes first, then SlotFull and SlotFree. If that process cannot take a piece: Failed.
+  ContentsArrive = 121,  // {u32 n, n × {str region, u64 bytes}} + that process's end: tool to
+                         // agent, after Attach, before Load, which then leaves out what is taken;
+                         // answered by Ok {n × u8 1: taken}. Older agents refuse it
+  ArrivalWanted = 122,   // {u32 number among those taken}: a command waits for this region
+  ArrivalDropped = 123,  // {u32 number}: the region does not exist any more
+
   ChunkWanted = 86,  // {u64 low, u64 high, u32 bytes}: agent to the process behind that socket:
                      // answered by Ok {the chunk's bytes}
 

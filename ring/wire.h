@@ -163,6 +163,14 @@ enum class Op : u16 {
   OwedBegin = 52,
   // {u64 mem, 0: all}: what follows may change the memory object, so its contents are copied now
   Settle = 53,
+  // Contents that the proxy gets from a tool while the program runs
+  // (proxy/serve/arriving_contents.h).
+  // {u64 mem, u64 bytes, u32 n, n × u64}: those of this buffer, on which n other memory objects lie
+  ArrivesLater = 54,
+  // {}, on the socket with the tool's: sync; they arrive. An error: none of them does
+  ArrivalBegin = 55,
+  // {u64 mem}: sync; they have arrived
+  Arrive = 56,
 };
 inline constexpr u16 kFirstApiOp = 64;
 

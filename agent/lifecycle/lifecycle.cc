@@ -219,14 +219,39 @@ Result<> Lifecycle::attach(const std::string &session) {
   return {};
 }
 
+// The socket can be that of one participant only.
+std::vector<bool> Lifecycle::load_later(std::span<const LaterRegion> regions, int socket) {
+  std::vector<bool> taken(regions.size());
+  later_bytes_ = 0;
+  for (Member &m : members_) {
+    std::string prefix = std::string(m.participant->name()) + "/";
+    std::vector<LaterRegion> own;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < regions.size(); i++)
+      if (regions[i].name.starts_with(prefix)) {
+        own.push_back({regions[i].name.substr(prefix.size()), regions[i].bytes});
+        places.push_back(i);
+      }
+    std::vector<bool> takes =
+        own.empty() ? std::vector<bool>() : m.participant->load_later(own, socket);
+    for (size_t i = 0; i < takes.size(); i++) {
+      taken[places[i]] = takes[i];
+      if (takes[i]) later_bytes_ += own[i].bytes;
+    }
+    if (later_bytes_ > 0) break;
+  }
+  return taken;
+}
+
 Result<> Lifecycle::load(Channel &tool, Staging &staging, DirectMemory *file) {
   Loader loader(tool, staging, {file, place_loader()});
   std::vector<Participant *> all;
   for (Member &m : members_) all.push_back(m.participant);
   Result<> loaded = loader.run(all);
   // More bytes are right: an image stores holes as zeros.
-  if (loaded && loader.bytes() < saved_bytes_)
-    loaded = fail("the image contains {} bytes of device memory instead of {}", loader.bytes(),
+  u64 bytes = loader.bytes() + std::exchange(later_bytes_, 0);
+  if (loaded && bytes < saved_bytes_)
+    loaded = fail("the image contains {} bytes of device memory instead of {}", bytes,
                   saved_bytes_.load());
   if (!loaded) detach_again();
   state_ = loaded ? State::Loaded : State::Detached;

@@ -134,6 +134,9 @@ class Lifecycle {
   bool loads_zeros() const;
   // The participant that may load from a file of the tool's; null: none.
   Participant *place_loader() const;
+  // Before load(), which gets the rest: which of these regions, named as in an image, come over
+  // `socket` while the program runs.
+  std::vector<bool> load_later(std::span<const LaterRegion> regions, int socket);
   // `file`: of the tool's; null: there is none.
   Result<> load(Channel &tool, Staging &staging, DirectMemory *file = nullptr);
   void resume();
@@ -198,6 +201,7 @@ class Lifecycle {
   bool devices_lost_ = false;  // in the checkpoint in progress
   std::string lost_because_;
   std::atomic<u64> saved_bytes_{0};
+  u64 later_bytes_ = 0;  // of the next load(), by load_later()
   // Real time: a copy may be restored on another machine, with another monotonic clock.
   std::chrono::system_clock::time_point checkpoint_at_;
   Clock::time_point gated_at_;

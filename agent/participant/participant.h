@@ -185,6 +185,12 @@ class Source {
   virtual Result<> release(Slot slot) = 0;
 };
 
+// The contents of a region that its device gets while the program runs (Participant::load_later()).
+struct LaterRegion {
+  std::string name;  // as in save()
+  u64 bytes = 0;
+};
+
 // A device of this process and the device that replaces it, by their names in --list-devices.
 struct DevicePair {
   std::string from, to;
@@ -301,6 +307,10 @@ class Participant : public PageLocker {
   // Of the last attach(): the time in which the program's kernels were compiled.
   virtual std::chrono::milliseconds compiled() const { return {}; }
   virtual Result<> load(Source &source) = 0;
+  // Before load(): which of these regions the devices take over `socket` (ContentsArrive in
+  // agent/protocol.h), while the program runs. What needs their contents waits for them, and load()
+  // gets the others. Empty: none.
+  virtual std::vector<bool> load_later(std::span<const LaterRegion>, int) { return {}; }
   // Opens the gate. If the participant is still detached (attach() or attach_again() failed, or was
   // undone), every call returns the API's own device error from now on.
   virtual void resume() = 0;

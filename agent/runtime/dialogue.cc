@@ -90,6 +90,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::CompileWanted, "CompileWanted", State::Attached, &Dialogue::compiled},
     {Type::ZerosLoadable, "ZerosLoadable", State::Attached, &Dialogue::zeros_loadable},
     {Type::ContentsLoadable, "ContentsLoadable", State::Attached, &Dialogue::contents_loadable},
+    {Type::ContentsArrive, "ContentsArrive", State::Attached, &Dialogue::contents_arrive},
     {Type::Load, "Load", State::Attached, &Dialogue::load},
     {Type::Resume, "Resume", State::Loaded, &Dialogue::resume},
     {Type::Keep, "Keep", State::Quiesced, &Dialogue::keep},
@@ -331,6 +332,21 @@ void Dialogue::contents_loadable(Incoming &request) {
   if (!file) return answer(Failure(file.error()));
   contents_ = std::move(*file);
   (void)tool_.send(Type::Ok, Writer().str(participant->name()));
+}
+
+void Dialogue::contents_arrive(Incoming &request) {
+  Reader in = request.reader();
+  std::vector<LaterRegion> regions;
+  for (u32 n = read_count(in, sizeof(u32) + sizeof(u64)); n > 0 && in.ok(); n--) {
+    LaterRegion &region = regions.emplace_back();
+    region.name = in.str();
+    region.bytes = in.get<u64>();
+  }
+  if (!in.done() || request.fds.size() != 1) return malformed("ContentsArrive");
+  Writer taken;
+  for (bool takes : lifecycle_.load_later(regions, request.fds[0].get()))
+    taken.put(static_cast<u8>(takes));
+  (void)tool_.send(Type::Ok, taken);
 }
 
 void Dialogue::load(Incoming &request) {

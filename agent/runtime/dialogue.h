@@ -76,6 +76,7 @@ class Dialogue {
   void detach(Incoming &request);
   void attach(Incoming &request);
   void contents_loadable(Incoming &request);
+  void contents_arrive(Incoming &request);
   void load(Incoming &request);
   void resume(Incoming &request);
   void checkpoint_failed(Incoming &request);

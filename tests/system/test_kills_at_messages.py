@@ -48,6 +48,9 @@ CHECKED_ELSEWHERE = {
     "ChosenWanted": "test_remote_cuda_moves.py: only CUDA on devices of other nodes and moves ask it",
     **dict.fromkeys(["ShareOffered", "ShareWanted", "ShareOwned", "ShareLoaded", "ShareAway", "ShareDone"],
                     "device_shares_test.cc and test_cuda_ipc.py: processes end at any time, and dumps at their steps"),
+    "ContentsArrive": "test_lazy_devices.py: sent only with --lazy",
+    **dict.fromkeys(["ArrivalWanted", "ArrivalDropped"],
+                    "test_lazy_devices.py, arriving_contents_test.cc and device_contents_test.cc: either side ends at any time"),
     "EventBoardWanted": "event_board_test.cc and test_cuda_ipc_events.py: likewise",
 }
 

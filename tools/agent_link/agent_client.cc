@@ -218,6 +218,19 @@ std::string AgentClient::loads_from(int file, u64 bytes) {
   return m ? std::string(m->reader().str()) : std::string();
 }
 
+std::vector<bool> AgentClient::loads_later(const std::vector<std::pair<std::string, u64>> &regions,
+                                           int socket) {
+  Writer body;
+  body.put(static_cast<u32>(regions.size()));
+  for (auto &[name, bytes] : regions) body.str(name).put(bytes);
+  Result<Message> m =
+      ask(Type::ContentsArrive, body, std::span(&socket, 1), kAnswerTimeout, Type::Ok);
+  if (!m) return {};
+  std::vector<bool> taken;
+  for (Reader in = m->reader(); taken.size() < regions.size();) taken.push_back(in.get<u8>() != 0);
+  return taken;
+}
+
 bool AgentClient::prepare(u64 bytes) {
   return ask(Type::Prepare, Writer().put(bytes), {}, kPrepareTimeout, Type::Ok).has_value();
 }

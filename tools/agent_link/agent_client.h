@@ -89,6 +89,10 @@ class AgentClient {
   // Returns the name of the participant that loads its regions so; empty: none does, or the agent
   // is of an earlier version.
   std::string loads_from(int file, u64 bytes);
+  // Before begin_load(): offers regions (name and size) whose contents may come over `socket` while
+  // the program runs. Returns which of them do; empty: none, or the agent is of an earlier version.
+  std::vector<bool> loads_later(const std::vector<std::pair<std::string, u64>> &regions,
+                                int socket);
   // Before quiesce(): at most `bytes` bytes of host memory are taken for contents already. False:
   // the agent is of an earlier version.
   bool prepare(u64 bytes);

@@ -23,8 +23,9 @@ using protocol::Type;
 // slots available again.
 class ContentsLoader {
  public:
-  ContentsLoader(AgentClient &agent, StagingSlots &staging, ContentsAhead &ahead)
-      : agent_(agent), staging_(staging), ahead_(ahead), plan_(ahead.plan()) {
+  ContentsLoader(AgentClient &agent, StagingSlots &staging, ContentsAhead &ahead,
+                 const std::vector<bool> &later)
+      : agent_(agent), staging_(staging), ahead_(ahead), plan_(ahead.plan()), later_(later) {
     for (u32 slot = StagingSlots::kSlots; slot-- > 0;) free_.push_back(slot);
   }
 
@@ -50,12 +51,15 @@ class ContentsLoader {
 
   Result<> send_all() {
     for (u32 i = 0; i < plan_.regions.size(); ++i)
-      CKPT_CHECK(send(Type::Region,
-                      Writer().put(i).str(plan_.regions[i].name).put(plan_.regions[i].bytes)));
+      if (!comes_later(i))
+        CKPT_CHECK(send(Type::Region,
+                        Writer().put(i).str(plan_.regions[i].name).put(plan_.regions[i].bytes)));
     CKPT_CHECK(
         send_each(plan_.zeros.size(), [this](size_t i) { return send_zeros(plan_.zeros[i]); }));
     return send_each(plan_.units.size(), [this](size_t i) { return send_unit(i); });
   }
+
+  bool comes_later(u32 region) const { return region < later_.size() && later_[region]; }
 
   // Stops at the first error.
   template <class F>
@@ -77,6 +81,7 @@ class ContentsLoader {
 
   // Zeros are stored in no byte, so the device writes them without being sent any, if it can.
   Result<> send_zeros(const ContentsPlan::Zeros &z) {
+    if (comes_later(z.region)) return {};
     if (zeros_) return send(Type::ZerosAt, Writer().put(z.region).put(z.offset).put(z.bytes));
     static constinit std::array<std::byte, StagingSlots::kSlotBytes> zeros{};  // not const: in .bss
     for (u64 at = 0; at < z.bytes; at += zeros.size())
@@ -88,8 +93,9 @@ class ContentsLoader {
   Result<> send_unit(size_t number) {
     if (!ahead_.has(number)) return decompress_and_send(number);
     for (const ContentsPlan::Run &run : plan_.units[number].runs)
-      CKPT_CHECK(is_direct(run) ? send_place(run)
-                                : send_bytes(run.region, run.offset, ahead_.contents(run)));
+      if (!comes_later(run.region))
+        CKPT_CHECK(is_direct(run) ? send_place(run)
+                                  : send_bytes(run.region, run.offset, ahead_.contents(run)));
     return {};
   }
 
@@ -110,6 +116,7 @@ class ContentsLoader {
     auto part = unit.parts.begin();
     for (const ContentsPlan::Run &run : unit.runs)
       for (u64 at = 0; at < run.bytes; at += part++->bytes) {
+        if (comes_later(run.region)) continue;
         std::span<std::byte> bytes = std::span(raw).first(part->bytes);
         CKPT_CHECK(ahead_.image().read_chunk(part->chunk, bytes));
         CKPT_CHECK(send_bytes(run.region, run.offset + at, bytes));
@@ -161,6 +168,7 @@ class ContentsLoader {
   StagingSlots &staging_;
   ContentsAhead &ahead_;
   const ContentsPlan &plan_;
+  const std::vector<bool> &later_;  // by region; shorter: false
   std::string direct_;  // the start of the names of regions that the agent loads from the file
   std::mutex send_mutex_, mutex_;
   std::condition_variable changed_;
@@ -173,8 +181,9 @@ class ContentsLoader {
 
 }  // namespace
 
-Result<> load_agent(AgentClient &agent, StagingSlots &staging, ContentsAhead &ahead) {
-  return ContentsLoader(agent, staging, ahead).run();
+Result<> load_agent(AgentClient &agent, StagingSlots &staging, ContentsAhead &ahead,
+                    const std::vector<bool> &later) {
+  return ContentsLoader(agent, staging, ahead, later).run();
 }
 
 }  // namespace ckpt::tools

@@ -9,7 +9,9 @@
 
 namespace ckpt::tools {
 
-// `ahead` was started. `staging` is no longer used after the return.
-Result<> load_agent(AgentClient &agent, StagingSlots &staging, ContentsAhead &ahead);
+// `ahead` was started. `later`: the regions of its plan that come another way (none: empty).
+// `staging` is no longer used after the return.
+Result<> load_agent(AgentClient &agent, StagingSlots &staging, ContentsAhead &ahead,
+                    const std::vector<bool> &later = {});
 
 }  // namespace ckpt::tools

@@ -17,11 +17,13 @@ struct Api {
   const char *variable;
   // A variable by which the loader would find further drivers, which is therefore removed; or null.
   const char *removed_variable;
+  // Whether its devices can get contents while the program runs (ckpt-restore --lazy).
+  bool loads_later;
 };
 
 inline constexpr Api kApis[] = {
-    {"ocl", "libckpt-ocl", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"},
-    {"cuda", "libckpt-cuda", nullptr, nullptr},
+    {"ocl", "libckpt-ocl", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", true},
+    {"cuda", "libckpt-cuda", nullptr, nullptr, false},
 };
 
 // The executable of an API's proxy, in this build tree or as installed; empty if it does not exist.

@@ -1,16 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/lazy/lazy_restore.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "common/base/cores.h"
 #include "common/base/test_points.h"
+#include "tools/agent_link/device_streams.h"
 #include "tools/proc/process.h"
 #include "tools/progress_bar.h"
 
 namespace ckpt::tools {
 
-Result<std::unique_ptr<LazyRestore>> LazyRestore::of(OwedMemory owed) {
+namespace {
+
+// CKPT_TEST_REST_AFTER=FILE: only what is needed arrives before this file exists.
+bool test_holds_the_rest() {
+  const char *file = ::secure_getenv("CKPT_TEST_REST_AFTER");
+  return file && ::access(file, F_OK) != 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LazyRestore>> LazyRestore::of(OwedMemory owed, bool devices) {
   std::unique_ptr<LazyRestore> lazy;
-  if (owed.bytes() == 0) return lazy;
-  lazy.reset(new LazyRestore(std::move(owed)));
+  if (owed.bytes() == 0 && !devices) return lazy;
+  lazy.reset(new LazyRestore(std::move(owed), devices));
   CKPT_CHECK(lazy->guard_.start());
   return lazy;
 }
@@ -33,16 +52,45 @@ void LazyRestore::fail_program(Keeper &keeper, Error why) {
   });
 }
 
+void LazyRestore::not_loaded(Keeper &keeper, const Error &why) {
+  fail_program(
+      keeper, Error{fmt::format("the program was ended, because its memory could not be loaded: {}",
+                                why.what),
+                    why.hint.empty() ? "ckpt-image verify names all that is damaged" : why.hint});
+}
+
+Result<std::vector<bool>> LazyRestore::offer(Keeper &keeper, const storage::ImageReader &image,
+                                             AgentClient &client, const ContentsPlan &plan,
+                                             u32 agent) {
+  std::vector<const storage::StreamEntry *> streams;
+  std::vector<std::pair<std::string, u64>> offered;
+  for (const ContentsPlan::Region &r : plan.regions) {
+    streams.push_back(image.find(device_stream_prefix(agent) + r.name));
+    bool sendable = DeviceContents::can_send(image, *streams.back());
+    offered.emplace_back(sendable ? r.name : "", r.bytes);
+  }
+  CKPT_TRY(auto ends, socket_pair());
+  std::vector<bool> taken = client.loads_later(offered, ends.second.get());
+  ends.second.reset();
+  for (size_t i = 0; i < streams.size(); i++)
+    if (i >= taken.size() || !taken[i]) streams[i] = nullptr;
+  std::erase(streams, nullptr);
+  if (streams.empty()) return taken;
+  for (const storage::StreamEntry *s : streams) device_bytes_ += s->size;
+  auto contents = std::make_unique<DeviceContents>(
+      image, of_devices_, [this, &keeper](const Error &e) { not_loaded(keeper, e); });
+  CKPT_CHECK(contents->start(std::move(ends.first), std::move(streams),
+                             std::min(usable_cores(), kMostDecoders)));
+  std::lock_guard lock(mutex_);
+  contents_.push_back(std::move(contents));
+  return taken;
+}
+
 Result<> LazyRestore::serve(Keeper &keeper, const storage::ImageReader &image, pid_t root,
                             const MakeUserfaultfd &make) {
   test_point("lazy-restored");
-  server_ = std::make_unique<PageServer>(image, [this, &keeper](Error e) {
-    fail_program(keeper,
-                 Error{fmt::format("the program was ended, because its memory could not "
-                                   "be loaded: {}",
-                                   e.what),
-                       e.hint.empty() ? "ckpt-image verify names all that is damaged" : e.hint});
-  });
+  server_ = std::make_unique<PageServer>(
+      image, [this, &keeper](const Error &e) { not_loaded(keeper, e); });
   for (const Process &p : ProcessTable::read().tree(root))
     if (auto owed = owed_.processes.find(p.ns_pid()); owed != owed_.processes.end()) {
       CKPT_TRY(UniqueFd fd, make(p.pid));
@@ -70,8 +118,15 @@ void LazyRestore::went_on(double seconds) {
 
 Result<> LazyRestore::load_rest(Keeper &keeper, bool on_terminal) {
   Progress bar("memory", !on_terminal);
-  const Arrival &arrival = server_->arrival();
-  CKPT_CHECK(server_->load_rest([&] { bar.update(arrival.arrived, arrival.owed); }));
+  const Arrival &host = server_->arrival();
+  auto waits = [&] {
+    bar.update(host.arrived + of_devices_.arrived, host.owed + of_devices_.owed);
+  };
+  while (test_holds_the_rest() && !failure())
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (auto &c : contents_) c->load_rest();
+  CKPT_CHECK(server_->load_rest(waits));
+  for (auto &c : contents_) c->wait(waits);
   bar.finish();
   if (std::optional<Error> e = failure()) return Failure(*e);
   arrived_seconds_ = went_on_seconds_ + seconds_since(went_on_);
@@ -80,9 +135,18 @@ Result<> LazyRestore::load_rest(Keeper &keeper, bool on_terminal) {
   return {};
 }
 
+void LazyRestore::stop() {
+  std::lock_guard lock(mutex_);
+  for (auto &c : contents_) c->stop();
+}
+
 nlohmann::json LazyRestore::report() const {
-  nlohmann::json r{{"owed_bytes", owed_.bytes()},
-                   {"arrived_bytes", server_->arrival().arrived.load()},
+  nlohmann::json r{{"owed_bytes", owed_.bytes() + device_bytes_},
+                   {"arrived_bytes", server_->arrival().arrived + of_devices_.arrived},
+                   {"device_bytes",
+                    {{"owed", device_bytes_.load()},
+                     {"arrived", of_devices_.arrived.load()},
+                     {"arrived_at_first", of_devices_.at_first.load()}}},
                    {"went_on_seconds", went_on_seconds_}};
   if (arrived_seconds_ > 0) r["arrived_seconds"] = arrived_seconds_;
   return r;

@@ -15,13 +15,6 @@
 #include "tools/lazy/userfaults.h"
 
 namespace ckpt::tools {
-namespace {
-
-// One thread places pages, and has no use for more.
-constexpr unsigned kMostDecoders = 8;
-
-}  // namespace
-
 PageServer::~PageServer() {
   stop_ = true;
   wake();

@@ -123,7 +123,8 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   if (plan.rights.way == CriuRights::Way::ForUser) {
     CKPT_TRY(help, become_owner(plan, o));
   }
-  CKPT_TRY(std::unique_ptr<LazyRestore> lazy, LazyRestore::of(std::move(plan.owed)));
+  CKPT_TRY(std::unique_ptr<LazyRestore> lazy,
+           LazyRestore::of(std::move(plan.owed), plan.late_devices));
   o.served = lazy.get();
   // The keeper opens the new session.
   phases.begin("session");

@@ -16,6 +16,7 @@
 #include "storage/ops/receive.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/recorded_identities.h"
+#include "tools/device/apis.h"
 #include "tools/lazy/userfaults.h"
 #include "tools/manifest/carried_files.h"
 #include "tools/manifest/restorable.h"
@@ -146,6 +147,10 @@ void check_lazy(RestorePlan &plan, const RestoreOptions &o, Reasons &reasons) {
   UserfaultRights rights =
       plan.rights.by_helper() ? UserfaultRights::OfHelper : UserfaultRights::OfProgram;
   if (reasons.empty()) plan.owed = owed_memory(*plan.image, rights, reasons);
+  plan.late_devices = std::ranges::any_of(plan.manifest.requirements, [](const auto &r) {
+    const Api *api = find_api(r.api);
+    return api && api->loads_later;
+  });
 }
 
 // From here on this is a process of the program's user in new namespaces.

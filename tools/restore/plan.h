@@ -62,7 +62,8 @@ struct RestorePlan {
   DeviceMaps maps;
   Criu criu;
   CriuRights rights;
-  OwedMemory owed;  // with RestoreOptions::lazy
+  OwedMemory owed;            // with RestoreOptions::lazy
+  bool late_devices = false;  // with it: contents of devices may be owed, too
   std::unique_ptr<Fifos> fifos = std::make_unique<Fifos>();
 };
 

@@ -44,6 +44,10 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &pla
   hooks.after_stop = [this] {
     if (streams_) streams_->after_stop();
   };
+  if (options_.served && options_.served->devices())
+    agents_.load_later([this](AgentClient &client, const ContentsPlan &contents, u32 agent) {
+      return options_.served->offer(keeper_, *plan_.image, client, contents, agent);
+    });
   tell_copy();
   thread_ = std::thread([this] { run(); });
 }
@@ -51,7 +55,9 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &pla
 // The loop may have ended before the memory of an orphan of the program had arrived.
 Restore::~Restore() {
   thread_.join();
-  if (options_.served && options_.served->failure()) keeper_.kill_program();
+  if (!options_.served) return;
+  options_.served->stop();
+  if (options_.served->failure()) keeper_.kill_program();
 }
 
 void Restore::run() {
@@ -126,7 +132,7 @@ Result<> Restore::restore() {
 }
 
 Result<> Restore::serve_owed() {
-  if (!plan_.rights.by_helper())
+  if (!plan_.rights.by_helper() || options_.served->owed().bytes() == 0)
     return options_.served->serve(keeper_, *plan_.image, root_, userfaultfd_of);
   int helper = stem_.events.get();
   CKPT_CHECK(options_.served->serve(keeper_, *plan_.image, root_, [helper](pid_t process) {

@@ -183,7 +183,7 @@ Result<> Restore::start_helper_stem(const std::string &folder, StreamServer &ser
   if (errors_only(plan_.manifest.file_size_limit)) request.flags |= helper::kErrorsOnly;
   if (o.own_terminals) request.flags |= helper::kOwnTerminals;
   if (o.own_terminal) request.flags |= helper::kTerminal;
-  if (options_.served) request.flags |= helper::kLazy;
+  if (options_.served && options_.served->owed().bytes() > 0) request.flags |= helper::kLazy;
   if (o.own_terminal) request.terminal = copy_of(o.terminal);
   request.log.reset(
       ::open((folder + "/" + kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));

@@ -60,7 +60,9 @@ Result<> RestoredAgents::make_outcome_pipes() {
 void RestoredAgents::read_ahead(std::vector<std::unique_ptr<ContentsAhead>> begun) {
   if (!plan_.no_devices_because.empty()) return;
   ahead_ = std::move(begun);
-  if (ahead_.empty()) ahead_ = begin_contents(*plan_.image, plan_.manifest, idle_cores());
+  // What comes later needs no memory before.
+  if (ahead_.empty())
+    ahead_ = begin_contents(*plan_.image, plan_.manifest, later_ ? 0 : idle_cores());
 }
 
 std::vector<std::pair<int, u64>> RestoredAgents::outcome_pipes() const {
@@ -153,7 +155,11 @@ Result<> RestoredAgents::bring_back_one(u32 number, Agent &agent) {
   agent.times.attach = seconds_since(begun);
   agent.compile_seconds = agent.client->compile_seconds();
   begun = Clock::now();
-  CKPT_CHECK(load_agent(*agent.client, *agent.staging, *ahead_[number]));
+  std::vector<bool> later;
+  if (later_) {
+    CKPT_TRY(later, later_(*agent.client, ahead_[number]->plan(), number));
+  }
+  CKPT_CHECK(load_agent(*agent.client, *agent.staging, *ahead_[number], later));
   agent.times.load = seconds_since(begun);
   return {};
 }

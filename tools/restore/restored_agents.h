@@ -8,6 +8,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,10 @@ class RestoredAgents {
   // `session` is the socket of the new session.
   RestoredAgents(const RestorePlan &plan, std::string session)
       : plan_(plan), session_(std::move(session)) {}
+
+  // Which regions of an agent's plan come while the program runs, if any do (DeviceContents).
+  using Later = std::function<Result<std::vector<bool>>(AgentClient &, const ContentsPlan &, u32)>;
+  void load_later(Later later) { later_ = std::move(later); }
 
   // Creates new outcome pipes for one attempt of CRIU.
   Result<> make_outcome_pipes();
@@ -89,6 +94,7 @@ class RestoredAgents {
   const RestorePlan &plan_;
   const std::string session_;
   pid_t stem_ = 0;
+  Later later_;
   std::vector<OutcomePipe> pipes_;
   std::vector<std::unique_ptr<ContentsAhead>> ahead_;  // by the agent's number
   std::vector<Agent> agents_;

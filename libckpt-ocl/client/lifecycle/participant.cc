@@ -11,6 +11,7 @@
 #include "libckpt-ocl/client/entry/devices.h"
 #include "libckpt-ocl/client/entry/kernel.h"
 #include "libckpt-ocl/client/entry/program.h"
+#include "libckpt-ocl/client/lifecycle/arriving_contents.h"
 #include "libckpt-ocl/client/lifecycle/manager_requests.h"
 #include "libckpt-ocl/client/lifecycle/owed_contents.h"
 #include "libckpt-ocl/client/lifecycle/recreation.h"
@@ -266,6 +267,10 @@ class OpenCl final : public agent::Participant {
     return {};
   }
 
+  std::vector<bool> load_later(std::span<const agent::LaterRegion> regions, int tool) override {
+    return ocl::load_later(regions, tool);
+  }
+
   void resume() override {
     close_buffer_files();
     gate().open();
@@ -303,6 +308,7 @@ class OpenCl final : public agent::Participant {
     }
     for (Queue *q : registry().all<Queue>()) q->window.reset();
     for (Mem *m : registry().all<Mem>()) m->owed = false;  // that was the other proxy's
+    forget_arrivals();
     for (Context *c : registry().all<Context>()) c->copies = false;
     if (!device.empty()) unsuited_ = reasons_against(device, greeting);
     if (!unsuited_.empty()) return fail("{}", unsuited_);

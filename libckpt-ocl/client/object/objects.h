@@ -205,6 +205,8 @@ struct Mem : Object {
   std::atomic<bool> written{true};
   // Of a root: the proxy still has to copy its contents for a checkpoint (link/owed.h).
   std::atomic<bool> owed{false};
+  // Of a root that shares pages: their contents may still have to arrive (link/arriving.h).
+  std::atomic<bool> arrives{false};
 
   Mem *root() { return parent ? parent->root() : this; }
   size_t root_offset(size_t offset) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/transfer/in_place.h"
 
+#include "libckpt-ocl/client/link/arriving.h"
 #include "libckpt-ocl/client/link/owed.h"
 #include "libckpt-ocl/client/transfer/map.h"
 #include "libckpt-ocl/client/transfer/rows.h"
@@ -81,6 +82,7 @@ std::optional<cl_int> copy_in_place(bool reading, cl_command_queue queue, cl_com
     if (!worth_waiting(reading, c, all, blocking)) return {};
     if (cl_int r = wait_for_turn(c); r != CL_SUCCESS) return r;
   }
+  if (cl_int r = wait_for_contents(mem); r != CL_SUCCESS) return r;
   if (!reading) will_be_written(mem);
   if (!copy_in_turn(reading, c.queue(), mem, all, host)) return {};
   return hand_out_finished(c, out);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "libckpt-ocl/client/link/arriving.h"
 #include "libckpt-ocl/client/link/owed.h"
 #include "libckpt-ocl/client/object/memory_flags.h"
 #include "libckpt-ocl/client/transfer/image_transfer.h"
@@ -58,6 +59,7 @@ std::optional<cl_int> map_in_place(cl_command_queue queue, cl_command_type type,
 cl_int read_mapped(cl_command_queue queue, cl_command_type type, Mem &m, const Mem::Map &map,
                    Blocking blocking, Waits waits, cl_event *out) {
   if (shares_pages(m)) {
+    if (cl_int r = wait_for_contents(m); r != CL_SUCCESS) return r;
     if (map.flags & kWrites) will_be_written(m);  // from now on without a command
     if (auto r = map_in_place(queue, type, waits, blocking, out)) return *r;
   }

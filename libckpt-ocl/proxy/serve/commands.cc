@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Transfers, kernel arguments and releases: the commands with a wire format of their own.
+#include <algorithm>
+
+#include "common/base/fields.h"
 #include "common/base/log.h"
+#include "libckpt-ocl/proxy/device/quirks.h"
 #include "libckpt-ocl/proxy/serve/images.h"
 #include "libckpt-ocl/svm_addresses.h"
 
@@ -73,6 +77,7 @@ void release_object(Server &s, Reader r) {
   if (kind == Kind::Queue && handle) s.queues.remove(static_cast<cl_command_queue>(handle));
   if (kind == Kind::Context && handle) s.remove_context(static_cast<cl_context>(handle));
   if (kind == Kind::Mem && handle) s.buffer_files.forget(number);
+  if (kind == Kind::Mem) s.arriving.forget(number);
   if (kind == Kind::Kernel) s.pointer_arguments.forget(number);
   if (kind == Kind::Program) s.header_folders.erase(static_cast<cl_program>(handle));
   release_handle(kind, handle);
@@ -205,6 +210,41 @@ void owed_contents(Server &s, const CommandHeader &h, Reader r, int fd) {
   }
   if (status != CL_SUCCESS)
     log::error("the contents of buffers are not copied: OpenCL error {}", status);
+  s.reply(h, status);
+}
+
+namespace {
+
+// A second thread writes to it.
+bool may_load_beside(cl_mem mem, u64 bytes) {
+  size_t size = 0;
+  cl_context context = nullptr;
+  ::clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof size, &size, nullptr);
+  ::clGetMemObjectInfo(mem, CL_MEM_CONTEXT, sizeof context, &context, nullptr);
+  return size == bytes && std::ranges::none_of(devices_in(context), single_threaded);
+}
+
+cl_int announce_arrival(Server &s, Reader &r) {
+  ArrivingContents::Buffer b;
+  b.number = r.get<u64>();
+  b.bytes = r.get<u64>();
+  for (u32 n = read_count(r, sizeof(u64)); n > 0 && r.ok(); n--) b.others.push_back(r.get<u64>());
+  b.mem = s.objects.get<cl_mem>(Kind::Mem, b.number);
+  if (!r.ok() || !b.mem || !may_load_beside(b.mem, b.bytes)) return s.arriving.add({});
+  b.pages = s.buffer_files.contents(b.number, 0, b.bytes);
+  b.queue = s.transfer_queue(b.mem);
+  return s.arriving.add(std::move(b));
+}
+
+}  // namespace
+
+void arriving_contents(Server &s, const CommandHeader &h, Reader r, int fd) {
+  cl_int status = CL_SUCCESS;
+  switch (static_cast<Op>(h.op)) {
+    case Op::ArrivesLater: status = announce_arrival(s, r); break;
+    case Op::ArrivalBegin: status = s.arriving.begin(fd); break;
+    default: s.wait_for_contents(r.get<u64>());
+  }
   s.reply(h, status);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <unordered_map>
 
@@ -12,12 +13,16 @@ namespace ckpt::ocl {
 // over all kinds. Thread-safe, because drivers report completions on threads of their own.
 class Objects {
  public:
+  // Called whenever a memory object is looked up, that is, before a command can use it. Set once.
+  std::function<void(u64 number)> before_use;
+
   void put(Kind kind, u64 number, void *handle) {
     std::lock_guard lock(mutex_);
     all_[number] = {kind, handle};
   }
   // nullptr if there is no such object, or if it is of another kind.
   void *object(u8 kind, u64 number) const {
+    if (before_use && static_cast<Kind>(kind) == Kind::Mem) before_use(number);
     std::lock_guard lock(mutex_);
     auto it = all_.find(number);
     return it != all_.end() && static_cast<u8>(it->second.kind) == kind ? it->second.handle

@@ -14,11 +14,23 @@
 
 namespace ckpt::ocl {
 
+namespace {
+
+// The program's calls fail then, which is better than results of buffers without their contents.
+void end_without_contents() {
+  log::error("the contents of buffers cannot arrive any more, so this process ends");
+  _exit(1);
+}
+
+}  // namespace
+
 Server::Server(Channel c, UniqueFd control, ServeOptions options)
     : channel(std::move(c)),
+      arriving(end_without_contents),
       control_(std::move(control)),
       options_(std::move(options)),
       platforms_(real_platforms(options_.devices)) {
+  objects.before_use = [this](u64 number) { wait_for_contents(number); };
   if (options_.portable) portable.emplace(real_platforms());
 }
 
@@ -35,6 +47,13 @@ Result<> Server::run(UniqueFd client) {
   while (parked_ && wait_for_return());
   owed.wait();
   return {};
+}
+
+// What was enqueued before runs meanwhile.
+void Server::wait_for_contents(u64 number) {
+  if (!arriving.misses(number)) return;
+  queues.flush();
+  arriving.need(number);
 }
 
 Result<> Server::greet(UniqueFd client) {
@@ -101,6 +120,9 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::Owed:
     case Op::OwedBegin:
     case Op::Settle: return owed_contents(*this, h, r, c.fd);
+    case Op::ArrivesLater:
+    case Op::ArrivalBegin:
+    case Op::Arrive: return arriving_contents(*this, h, r, c.fd);
     case Op::Staging: return map_tool_staging(h, r);
     case Op::StagingEnd: tool_staging_.reset(); return reply(h, CL_SUCCESS);
     case Op::Park: parked_ = true; return reply(h, CL_SUCCESS);

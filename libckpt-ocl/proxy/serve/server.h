@@ -11,6 +11,7 @@
 
 #include "libckpt-ocl/proxy/device/mapping.h"
 #include "libckpt-ocl/proxy/device/portable.h"
+#include "libckpt-ocl/proxy/serve/arriving_contents.h"
 #include "libckpt-ocl/proxy/serve/buffer_files.h"
 #include "libckpt-ocl/proxy/serve/header_folder.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
@@ -41,6 +42,7 @@ class Server {
   Queues queues{channel, output, objects};
   BufferFiles buffer_files;
   OwedContents owed;
+  ArrivingContents arriving;
   PointerArguments pointer_arguments;
   std::optional<Portable> portable;  // with --portable
 
@@ -56,6 +58,8 @@ class Server {
   void enqueued(const CommandHeader &h, cl_command_queue queue, cl_event event, cl_int status,
                 Bytes data = {});
   void remove_context(cl_context context);
+  // Before a command uses a memory object.
+  void wait_for_contents(u64 number);
   // The proxy's own queue in the context of a memory object, for transfers of its contents.
   cl_command_queue transfer_queue(cl_mem mem);
   std::byte *tool_staging(u64 offset, u64 bytes);
@@ -113,6 +117,7 @@ void share_block(Server &s, const CommandHeader &h, Reader r, int file);
 void share_in_block(Server &s, const CommandHeader &h, Reader r);
 void buffer_file(Server &s, const CommandHeader &h, Reader r);
 void owed_contents(Server &s, const CommandHeader &h, Reader r, int fd);
+void arriving_contents(Server &s, const CommandHeader &h, Reader r, int fd);
 void move_contents(Server &s, const CommandHeader &h, Reader r);
 cl_int program_info(Server &s, u64 program, u64 device, u32 param, Bytes &value);
 cl_int info_value(Server &s, InfoOf of, u64 number, u64 second, u32 param, Bytes &value);

@@ -68,6 +68,7 @@ class FakeParticipant : public Participant {
   Result<> attach_again() override { return step("attach_again"); }
   Result<> attach(const std::string &session) override;
   Result<> load(Source &source) override;
+  std::vector<bool> load_later(std::span<const LaterRegion> regions, int socket) override;
   void resume() override {
     (void)step("resume");
     if (on_resume) on_resume();
@@ -84,6 +85,7 @@ class FakeParticipant : public Participant {
   bool clears = false;                     // loads_zeros()
   bool places = false;                     // loads_places()
   bool has_depths = false;                 // release_memory() is not detach()
+  std::string later;                       // the region that load_later() takes
   bool loads_nothing = false;              // load() succeeds at once, without reading pieces
   bool says_needs = false;                 // requirements_now()
   bool counts = false;                     // traffic()

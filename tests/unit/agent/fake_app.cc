@@ -76,13 +76,24 @@ Result<> FakeParticipant::attach(const std::string &session) {
   return step("attach");
 }
 
+// The contents come over the socket at once, and are one message.
+std::vector<bool> FakeParticipant::load_later(std::span<const LaterRegion> regions, int socket) {
+  (void)step("load_later");
+  std::vector<bool> taken;
+  for (const LaterRegion &r : regions) {
+    taken.push_back(r.name == later && r.bytes == memory[r.name].size());
+    if (taken.back()) (void)send_message(socket, 1, view(r.name));
+  }
+  return taken;
+}
+
 Result<> FakeParticipant::load(Source &source) {
   CKPT_CHECK(step("load"));
   if (loads_nothing) return step("loaded");
   Memory loaded;
   // A region without bytes has no pieces.
   for (auto &[region, contents] : memory)
-    if (contents.empty()) loaded[region];
+    if (contents.empty() || region == later) loaded[region] = contents;
   for (Source::Piece piece;;) {
     CKPT_TRY(bool more, source.next(piece));
     if (!more) break;

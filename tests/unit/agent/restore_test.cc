@@ -150,6 +150,41 @@ TEST_CASE("a participant that stops loading does not block the others") {
   CHECK(Tool::type(keeper.ask(Type::Resume)) == Type::Ok);
 }
 
+TEST_CASE("regions that come later are left out of the load, and one participant takes them") {
+  Session first, second;
+  Subject subject(&first, [](App &app) {
+    app.one.later = app.two.later = "a";
+    run_with_memory(app);
+  });
+  subject.expect({"ready"});
+  auto [tool, keeper] = to_restored(first, second, subject);
+  keeper.hello();
+  CHECK(keeper.attach(second.socket()) == Type::Ok);
+  subject.expect({"one.attach", "two.attach"});
+  auto ends = socket_pair();
+  REQUIRE(ends);
+  Writer offer;
+  offer.put(u32{4});
+  for (auto [name, bytes] : {std::pair("one/b", 5), {"one/a", 50000}, {"two/a", 30000}, {"", 0}})
+    offer.str(name).put(static_cast<u64>(bytes));
+  Message answer = keeper.ask(Type::ContentsArrive, offer, {ends->second.get()});
+  CHECK(Tool::type(answer) == Type::Ok);
+  REQUIRE(answer.body.size() == 4);
+  CHECK(answer.body[0] == std::byte{0});
+  CHECK(answer.body[1] == std::byte{1});
+  CHECK(answer.body[2] == std::byte{0});  // the socket is the other one's
+  CHECK(answer.body[3] == std::byte{0});
+  auto told = receive_message(ends->first.get());
+  REQUIRE(told);
+  CHECK((*told)->body.size() == 1);
+  subject.expect({"one.load_later"});
+  Memory rest = tool.saved;
+  rest.erase("one/a");
+  // Participant `two` has not taken its region, and gets it here.
+  CHECK(Tool::type(keeper.load(rest)) == Type::Ok);
+  CHECK(Tool::type(keeper.ask(Type::Resume)) == Type::Ok);
+}
+
 TEST_CASE("an image that does not fit the program is refused") {
   Session first, second;
   Subject subject(&first, run_with_memory);
