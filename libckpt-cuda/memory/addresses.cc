@@ -31,7 +31,7 @@ u64 Addresses::known_granularity(CUdevice device) {
   CUmemAllocationProp prop = memory_of(device);
   size_t bytes = 0;
   driver().cuMemGetAllocationGranularity(&bytes, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
-  known = std::max<u64>(bytes, kGrainBytes);
+  known = std::max<u64>(bytes, api::kGrainBytes);
   return known;
 }
 

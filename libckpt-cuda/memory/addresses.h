@@ -9,12 +9,11 @@
 
 #include "common/base/rounded_up.h"
 #include "common/base/spans.h"
+#include "cuda/small_blocks.h"
 #include "libckpt-cuda/entry/driver.h"
 
 namespace ckpt::cuda {
 
-// Small allocations are rounded up to this and aligned at it. The driver guarantees at least 256.
-inline constexpr u64 kGrainBytes = 512;
 // No allocation is larger; keeps sums of sizes far from overflow.
 inline constexpr u64 kLargestBytes = u64{1} << 50;
 

@@ -50,7 +50,7 @@ CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Ow
 }
 
 void Memory::drop(Owned &b) {
-  if (b.small) set_largest_free(b, 0);
+  small_.remove(b.base);
   kept_.erase(b.base);
   ipc_memory().block_dropped(b.base);
   drop_block(b);
@@ -58,18 +58,10 @@ void Memory::drop(Owned &b) {
   blocks_.erase(b.base);
 }
 
-void Memory::set_largest_free(Owned &b, u64 largest) {
-  if (largest == b.largest_free) return;
-  Roomy &roomy = roomy_[b.context.handle];
-  roomy.erase({b.largest_free, b.base});
-  b.largest_free = largest;
-  if (largest > 0) roomy.insert({largest, b.base});
-}
-
 // ---- allocations
 
 bool Memory::is_small(const ContextInfo &context, u64 bytes) {
-  return bytes <= addresses().granularity(context.device) / 2;
+  return api::is_small(bytes, addresses().granularity(context.device));
 }
 
 u64 Memory::bytes_to_reserve(const ContextInfo &context, u64 bytes) {
@@ -97,18 +89,10 @@ CUresult Memory::allocate(const ContextInfo &context, u64 bytes, u64 &out) {
 // Null: no block has room.
 Memory::Owned *Memory::cut_from_blocks(const ContextInfo &context, u64 bytes, u64 &out) {
   if (!is_small(context, bytes)) return nullptr;
-  u64 grains = rounded_up(bytes, kGrainBytes);
-  Roomy &roomy = roomy_[context.handle];
-  for (auto it = roomy.lower_bound({grains, 0}); it != roomy.end();
-       it = roomy.lower_bound({grains, 0})) {
-    Owned &b = *blocks_[it->second];
-    if (std::optional<u64> at = b.free.take(grains, kGrainBytes)) {
-      out = *at;
-      return &b;
-    }
-    set_largest_free(b, grains - kGrainBytes);  // the bound was too high
-  }
-  return nullptr;
+  auto piece = small_.take(context.handle, bytes);
+  if (!piece) return nullptr;
+  out = piece->base;
+  return blocks_.at(piece->block).get();
 }
 
 CUresult Memory::allocate_in_new_block(const ContextInfo &context, u64 bytes, u64 &out) {
@@ -119,12 +103,7 @@ CUresult Memory::allocate_in_new_block(const ContextInfo &context, u64 bytes, u6
   if (small || !reuse_kept(context, size, block)) e = new_block(context, size, small, block);
   if (e != CUDA_SUCCESS) return e;
   out = block->base;
-  if (small) {
-    u64 grains = rounded_up(bytes, kGrainBytes);
-    block->free = Spans(block->base, size);
-    block->free.take(grains, kGrainBytes);
-    set_largest_free(*block, size - grains);
-  }
+  if (small) small_.add(context.handle, block->base, size, bytes);
   record(*block, out, bytes);
   return CUDA_SUCCESS;
 }
@@ -144,9 +123,7 @@ void Memory::free_piece(const Allocation &a) {
   Owned &b = *blocks_[a.block];
   b.live--;
   if (!b.small) return keep_or_drop(b);
-  b.free.give(a.base, rounded_up(a.bytes, kGrainBytes));
-  set_largest_free(b, b.bytes);
-  if (b.live > 0) return;
+  if (!small_.give(b.base, a.base, a.bytes)) return;
   if (has_other_spare(b) || ipc_memory().is_exported(b.base)) return drop(b);
   spare_[b.context.handle] = b.base;
 }
@@ -209,7 +186,6 @@ void Memory::release_context(CUcontext context) {
     Owned &b = *it++->second;
     if (b.context.handle == context) drop(b);
   }
-  roomy_.erase(context);
   spare_.erase(context);
 }
 
@@ -280,7 +256,7 @@ std::vector<Contents> Memory::contents() const {
     if (!a.excluded) saved[a.block] = std::max(saved[a.block], base + a.bytes - a.block);
   std::vector<Contents> all;
   for (auto &[base, bytes] : saved)
-    all.push_back({fmt::format("mem-{:x}", base), base, rounded_up(bytes, kGrainBytes),
+    all.push_back({fmt::format("mem-{:x}", base), base, rounded_up(bytes, api::kGrainBytes),
                    blocks_.at(base)->context.handle, blocks_.at(base)->device, base});
   return all;
 }

@@ -24,9 +24,7 @@
 //
 // The algorithm. An allocation of more than half the granularity gets a block of its own, at the
 // first free addresses that suffice (Spans). A smaller one is cut from a block of small ones of the
-// same context. Best fit by block: the search begins with the block with the smallest largest_free
-// that suffices. largest_free is an upper bound, so that a free costs no search: a free raises it,
-// a failed search in the block lowers it. A block is dropped with its last allocation, except one
+// same context (cuda/small_blocks.h). A block is dropped with its last allocation, except one
 // block of small allocations for each context and some of large ones (kept_blocks.h): a program
 // that allocates and frees one buffer in a loop then maps nothing.
 //
@@ -50,10 +48,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <vector>
 
-#include "common/base/spans.h"
+#include "cuda/small_blocks.h"
 #include "libckpt-cuda/memory/block.h"
 #include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/kept_blocks.h"
@@ -137,13 +134,9 @@ class Memory {
  private:
   struct Owned : Block {
     ContextInfo context;
-    bool small = false;    // for small allocations
-    Spans free;            // of a small one
-    u64 largest_free = 0;  // an upper bound
-    u64 live = 0;          // the number of its allocations
+    bool small = false;  // for small allocations
+    u64 live = 0;        // the number of its allocations
   };
-  // The blocks of a context with room for small allocations, as (largest_free, base).
-  using Roomy = std::set<std::pair<u64, u64>>;
 
   bool is_small(const ContextInfo &context, u64 bytes);
   Owned *cut_from_blocks(const ContextInfo &context, u64 bytes, u64 &out);
@@ -158,13 +151,12 @@ class Memory {
   u64 most_kept(CUdevice device);
   bool drop_kept_blocks();
   bool has_other_spare(const Owned &block);
-  void set_largest_free(Owned &block, u64 largest);
 
   const Reach reach_;
   mutable std::mutex mutex_;
   std::map<u64, std::unique_ptr<Owned>> blocks_;
   std::map<u64, Allocation> allocations_;
-  std::map<CUcontext, Roomy> roomy_;
+  api::SmallBlocks<CUcontext> small_;
   KeptBlocks kept_;
   std::map<CUdevice, u64> most_kept_;
   std::atomic<bool> keeps_blocks_{true};

@@ -94,7 +94,7 @@ u64 Pools::bytes_to_reserve(const Pool &pool, u64 bytes) {
 void Pools::hand_out(const std::shared_ptr<Pool> &pool, const Block &block, u64 bytes, u64 &out) {
   out = block.base;
   live_[out] = {block, bytes, next_buffer_id(), false, pool};
-  pool->used += rounded_up(bytes, kGrainBytes);
+  pool->used += rounded_up(bytes, api::kGrainBytes);
   pool->used_high = std::max(pool->used_high, pool->used);
 }
 
@@ -144,7 +144,7 @@ std::optional<CUresult> Pools::release(u64 base, const StreamPlace *place, u64 &
     std::shared_ptr<Pool> pool = it->second.pool;
     CUresult e = pool->freed.add(it->second.block, place);
     if (e != CUDA_SUCCESS) return e;
-    pool->used -= rounded_up(it->second.bytes, kGrainBytes);
+    pool->used -= rounded_up(it->second.bytes, api::kGrainBytes);
     live_.erase(it);
     collect(*pool, most_reserved(*pool), blocks);
     collect_destroyed(blocks);
@@ -306,7 +306,7 @@ std::vector<Contents> Pools::contents() const {
   std::vector<Contents> all;
   for (auto &[base, live] : live_)
     if (!live.excluded)
-      all.push_back({fmt::format("pool-{:x}", base), base, rounded_up(live.bytes, kGrainBytes),
+      all.push_back({fmt::format("pool-{:x}", base), base, rounded_up(live.bytes, api::kGrainBytes),
                      nullptr, live.block.device, base});
   return all;
 }

@@ -75,22 +75,17 @@ void Memory::give_granules(u32 device, u64 base, u64 bytes) {
 }
 
 std::optional<u64> Memory::take_small(u32 device, u64 bytes) {
-  for (auto &[base, granule] : small_)
-    if (granule.device == device)
-      if (std::optional<u64> at = granule.free.take(bytes, kAllocationAlign)) return at;
+  if (auto piece = small_.take(device, bytes)) return piece->base;
   std::optional<u64> base = take_granules(device, kGranuleBytes);
-  if (!base) return {};
-  Granule &granule = small_[*base] = Granule{device, Spans(*base, kGranuleBytes)};
-  return granule.free.take(bytes, kAllocationAlign);
+  if (base) small_.add(device, *base, kGranuleBytes, bytes);
+  return base;
 }
 
-void Memory::give_small(u64 base, u64 bytes) {
-  auto it = std::prev(small_.upper_bound(base));
-  Granule &granule = it->second;
-  granule.free.give(base, bytes);
-  if (!granule.free.holds(it->first, kGranuleBytes)) return;
-  give_granules(granule.device, it->first, kGranuleBytes);
-  small_.erase(it);
+void Memory::give_small(const Allocation &a) {
+  u64 granule = small_.block_of(a.base);
+  if (!small_.give(granule, a.base, a.reserved)) return;
+  small_.remove(granule);
+  give_granules(a.device, granule, kGranuleBytes);
 }
 
 Allocation &Memory::add(Allocation a) {
@@ -101,9 +96,9 @@ Allocation &Memory::add(Allocation a) {
 std::optional<Allocation> Memory::allocate(u32 device, u64 bytes, MemoryKind kind, void *context) {
   if (bytes == 0 || bytes > kWindowBytes) return {};
   std::unique_lock lock(mutex_);
-  bool small = bytes <= kGranuleBytes / 2;
-  u64 reserved = rounded_up(bytes, small ? kAllocationAlign : kGranuleBytes);
-  std::optional<u64> base = small ? take_small(device, reserved) : take_granules(device, reserved);
+  u64 reserved = api::reserved_bytes(bytes, kGranuleBytes);
+  std::optional<u64> base = api::is_small(bytes, kGranuleBytes) ? take_small(device, reserved)
+                                                                : take_granules(device, reserved);
   if (!base) return {};
   Allocation a;
   a.base = *base;
@@ -173,7 +168,7 @@ void Memory::release_locked(const Allocation &a) {
     default:
       if (a.exported) on_release_of_exported(a.id);
       if (a.reserved < kGranuleBytes)
-        give_small(a.base, a.reserved);
+        give_small(a);
       else
         give_granules(a.device, a.base, a.reserved);
   }

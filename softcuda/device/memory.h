@@ -12,10 +12,10 @@
 //     its bytes        0x3000'0020'0000   in the alias, mapped when the memory is allocated
 //
 // Device memory is taken from a Budget (the broker, which knows the other processes) in granules of
-// 2 MiB. Allocations of at most half a granule share granules; larger ones are rounded up to whole
-// granules. Reservations of cuMemAddressReserve are cut from the same window.
-// Managed, pinned and registered memory is ordinary memory of the host: its device address is its
-// host address.
+// 2 MiB. Allocations of at most half a granule share granules (cuda/small_blocks.h); larger ones
+// are rounded up to whole granules. Reservations of cuMemAddressReserve are cut from the same
+// window. Managed, pinned and registered memory is ordinary memory of the host: its device address
+// is its host address.
 #pragma once
 
 #include <functional>
@@ -28,6 +28,7 @@
 #include "common/base/result.h"
 #include "common/base/spans.h"
 #include "common/base/unique_fd.h"
+#include "cuda/small_blocks.h"
 #include "softcuda/device/populated.h"
 #include "softcuda/vm/memory_view.h"
 
@@ -35,7 +36,6 @@ namespace ckpt::softcuda {
 
 inline constexpr u64 kGranuleBytes = 2u << 20;
 inline constexpr u64 kFirstAddress = 0x2000'0000'0000;
-inline constexpr u64 kAllocationAlign = 512;  // small allocations are rounded up to a multiple
 
 // Imported: memory that another process has exported (cuIpcOpenMemHandle).
 enum class MemoryKind : u8 { Device, Managed, Pinned, Registered, Mapping, Pool, Imported };
@@ -142,10 +142,6 @@ class Memory {
   bool remap(u64 physical, int memory_fd);
 
  private:
-  struct Granule {
-    u32 device;
-    Spans free;
-  };
   bool open_window();
   bool reopen_window();
   // The parts of the window that are not mapped during a checkpoint, as pairs of begin and end.
@@ -157,7 +153,7 @@ class Memory {
   bool map_file(u64 base, u64 bytes, int memory_fd);
   void decommit(u64 base, u64 bytes);
   std::optional<u64> take_small(u32 device, u64 bytes);
-  void give_small(u64 base, u64 bytes);
+  void give_small(const Allocation &a);
   void release_locked(const Allocation &a);
   Allocation &add(Allocation a);
 
@@ -168,7 +164,7 @@ class Memory {
   u64 window_ = 0;
   u64 distance_ = 0;  // from the window to the alias
   Spans free_;
-  std::map<u64, Granule> small_;                 // granules that hold small allocations
+  api::SmallBlocks<u32> small_;                  // granules that hold small allocations, by device
   std::map<u64, UniqueFd> files_;                // of shared granules, by their first address
   std::map<u64, std::pair<u64, u64>> imported_;  // the mapping behind each: begin and bytes
   std::map<u64, u64> reservations_;

@@ -40,7 +40,7 @@ Result<> Memory::save_device_memory() {
     std::memcpy(k.bytes.data(), pointer(a.host), a.reserved);
     if (a.reserved >= kGranuleBytes) budget_.give(a.device, a.reserved);
   }
-  for (const auto &[base, granule] : small_) budget_.give(granule.device, kGranuleBytes);
+  small_.for_each([this](u32 device, u64) { budget_.give(device, kGranuleBytes); });
   for (auto [begin, end] : closed_parts()) munmap(pointer(begin), end - begin);
   munmap(pointer(window_ + distance_), kWindowBytes);
   populated_.forget(0, ~u64{0});
@@ -81,8 +81,8 @@ Result<> Memory::restore_device_memory() {
   for (const auto &[base, a] : allocations_)
     if (has_granules(a) && a.reserved >= kGranuleBytes)
       enough = enough && take(a.device, base, a.reserved);
-  for (const auto &[base, granule] : small_)
-    enough = enough && take(granule.device, base, kGranuleBytes);
+  small_.for_each(
+      [&](u32 device, u64 base) { enough = enough && take(device, base, kGranuleBytes); });
   if (!enough) {
     for (auto [device, bytes] : taken) budget_.give(device, bytes);
     return fail("the device has too little free memory to restore the process");

@@ -55,7 +55,7 @@ Result<std::pair<UniqueFd, SharedPart>> Memory::share(u64 base) {
     return fail("there is no device memory to share");
   Allocation &a = it->second;
   bool small = a.reserved < kGranuleBytes;
-  u64 first = small ? std::prev(small_.upper_bound(base))->first : base;
+  u64 first = small ? small_.block_of(base) : base;
   u64 bytes = small ? kGranuleBytes : a.reserved;
   if (!files_.contains(first) && !move_into_file(first, bytes))
     return fail_errno("cannot share {} bytes of device memory", bytes);
@@ -71,7 +71,7 @@ std::optional<Allocation> Memory::import(int memory_fd, const SharedPart &part, 
                                          void *context) {
   struct stat file {};
   bool sane = part.file_bytes > 0 && part.file_bytes <= kWindowBytes &&
-              part.file_bytes % kGranuleBytes == 0 && part.offset % kAllocationAlign == 0 &&
+              part.file_bytes % kGranuleBytes == 0 && part.offset % api::kGrainBytes == 0 &&
               part.offset < part.file_bytes && part.reserved <= part.file_bytes - part.offset &&
               part.bytes > 0 && part.bytes <= part.reserved;
   if (!sane || fstat(memory_fd, &file) != 0 || !is_sealed(memory_fd) ||

@@ -16,7 +16,7 @@ u64 lay_out(Mipmap &m, unsigned count) {
     std::unique_ptr<Array> &level =
         m.levels.emplace_back(array_at(m.context, api::level_of(m.desc, k), at));
     level->mipmap = &m;
-    at = rounded_up(at + bytes_of(*level), kAllocationAlign);
+    at = rounded_up(at + bytes_of(*level), api::kGrainBytes);
   }
   return at;
 }

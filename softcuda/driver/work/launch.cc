@@ -137,10 +137,10 @@ void fill_grid(vm::Grid &g, Context *c, const Launch &l, vm::DeviceServices *ser
 // The grid's barrier of cooperative groups is in device memory.
 CUresult run_cooperative(Context *c, vm::Grid &g) {
   std::optional<Allocation> a = process().memory->allocate(static_cast<u32>(c->device->index),
-                                                           kAllocationAlign, MemoryKind::Device, c);
+                                                           api::kGrainBytes, MemoryKind::Device, c);
   REQUIRE(a, CUDA_ERROR_OUT_OF_MEMORY);
   g.workspace = a->base;
-  std::memset(reinterpret_cast<void *>(a->host), 0, kAllocationAlign);
+  std::memset(reinterpret_cast<void *>(a->host), 0, api::kGrainBytes);
   process().cores.run_cooperative(g);
   process().memory->release(a->base, MemoryKind::Device);
   return CUDA_SUCCESS;

@@ -14,11 +14,11 @@ namespace ckpt::remote::cuda {
 namespace {
 
 constexpr u64 kBlockBytes = Memory::kGranularity;
-constexpr u64 kSmallBytes = kBlockBytes / 2;
-constexpr u64 kGrainBytes = 512;
 constexpr u64 kArenaBytes = 1ull << 40;
 constexpr u64 kLargestBytes = 1ull << 50;
 constexpr int kTries = 4;
+
+bool is_small(u64 bytes) { return api::is_small(bytes, kBlockBytes); }
 
 }  // namespace
 
@@ -27,9 +27,7 @@ Memory &memory() {
   return *kMemory;
 }
 
-u64 Memory::reserved(u64 bytes) {
-  return rounded_up(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes);
-}
+u64 Memory::reserved(u64 bytes) { return api::reserved_bytes(bytes, kBlockBytes); }
 
 // A driver of this process keeps the addresses, also while other devices are used. Drivers of both
 // sides of split devices have the same ones.
@@ -164,15 +162,13 @@ void Memory::unmap_block(u64 base, u64 bytes, CUdevice device, Sharing sharing) 
 }
 
 CUresult Memory::take_small(u64 context, CUdevice device, u64 bytes, Sharing sharing, u64 &base) {
-  auto &blocks = small_[{context, sharing}];
-  for (auto &[block, free] : blocks)
-    if (std::optional<u64> at = free.take(bytes, kGrainBytes)) {
-      base = *at;
-      return CUDA_SUCCESS;
-    }
-  if (CUresult e = map_block(kBlockBytes, device, sharing, base); e != CUDA_SUCCESS) return e;
-  blocks[base] = Spans(base + bytes, kBlockBytes - bytes);
-  return CUDA_SUCCESS;
+  if (auto piece = small_.take({context, sharing}, bytes)) {
+    base = piece->base;
+    return CUDA_SUCCESS;
+  }
+  CUresult e = map_block(kBlockBytes, device, sharing, base);
+  if (e == CUDA_SUCCESS) small_.add({context, sharing}, base, kBlockBytes, bytes);
+  return e;
 }
 
 CUresult Memory::allocate(u64 context, u64 bytes, u64 &out, Sharing sharing) {
@@ -183,8 +179,8 @@ CUresult Memory::allocate(u64 context, u64 bytes, u64 &out, Sharing sharing) {
   if (bytes > kLargestBytes) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard lock(mutex_);
   u64 all = reserved(bytes);
-  CUresult e = bytes <= kSmallBytes ? take_small(context, *device, all, sharing, out)
-                                    : map_block(all, *device, sharing, out);
+  CUresult e = is_small(bytes) ? take_small(context, *device, all, sharing, out)
+                               : map_block(all, *device, sharing, out);
   if (e == CUDA_SUCCESS) all_[out] = {out, bytes, context, *device, ++last_id_, 0, false, sharing};
   return e;
 }
@@ -227,14 +223,11 @@ void Memory::set_context_of_code(u64 owner, u64 context) {
 
 // A shared block that has become free as a whole is given back.
 void Memory::give(const Allocation &a) {
-  u64 bytes = reserved(a.bytes), block = a.base / kBlockBytes * kBlockBytes;
-  if (a.bytes > kSmallBytes) return unmap_block(a.base, bytes, a.device, a.sharing);
-  auto &blocks = small_[{a.context, a.sharing}];
-  Spans &free = blocks[block];
-  free.give(a.base, bytes);
-  if (!free.holds(block, kBlockBytes)) return;
+  if (!is_small(a.bytes)) return unmap_block(a.base, reserved(a.bytes), a.device, a.sharing);
+  u64 block = small_.block_of(a.base);
+  if (!small_.give(block, a.base, a.bytes)) return;
+  small_.remove(block);
   unmap_block(block, kBlockBytes, a.device, a.sharing);
-  blocks.erase(block);
 }
 
 bool Memory::release(u64 base) {
@@ -253,7 +246,6 @@ void Memory::release_all(u64 context) {
     if (of_it && i->second.owner == 0) give(i->second);
     i = of_it ? all_.erase(i) : std::next(i);
   }
-  std::erase_if(small_, [&](const auto &blocks) { return blocks.first.first == context; });
 }
 
 void Memory::add_placed(u64 base, u64 bytes, u64 context, u64 owner, Sharing sharing) {
@@ -310,12 +302,13 @@ bool Memory::exclude(u64 base, bool excluded) {
 std::vector<Memory::Block> Memory::blocks() const {
   std::lock_guard lock(mutex_);
   std::vector<Block> all;
-  for (const auto &[key, blocks] : small_)
-    for (const auto &[base, free] : blocks)
-      all.push_back({base, kBlockBytes, key.first, ledger().device_of(key.first).value_or(0),
-                     key.second != Sharing::None});
+  small_.for_each([&all](const auto &owner, u64 base) {
+    auto [context, sharing] = owner;
+    CUdevice device = ledger().device_of(context).value_or(0);
+    all.push_back({base, kBlockBytes, context, device, sharing != Sharing::None});
+  });
   for (const auto &[base, a] : all_)
-    if (a.owner == 0 && a.bytes > kSmallBytes)
+    if (a.owner == 0 && !is_small(a.bytes))
       all.push_back(
           {base, reserved(a.bytes), a.context, a.device, a.excluded || a.sharing != Sharing::None});
   for (const auto &[owner, blocks] : of_code_) all.insert(all.end(), blocks.begin(), blocks.end());

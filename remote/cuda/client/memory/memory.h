@@ -14,6 +14,7 @@
 
 #include "common/base/result.h"
 #include "common/base/spans.h"
+#include "cuda/small_blocks.h"
 #include "remote/cuda/client/objects/client.h"
 
 namespace ckpt::remote::cuda {
@@ -123,8 +124,8 @@ class Memory {
   std::atomic<u64> host_pages_{0};   // blocks of the arena with pages of the host
   Spans free_;                       // of the arena
   std::vector<Block> cells_;
-  // Blocks with small allocations, by address.
-  std::map<std::pair<u64, Sharing>, std::map<u64, Spans>> small_;  // by context
+  // Blocks with small allocations, by context.
+  api::SmallBlocks<std::pair<u64, Sharing>> small_;
   std::map<u64, Allocation> all_;
   std::map<u64, std::vector<Block>> of_code_;  // by owner
   u64 last_id_ = 0;
