@@ -2,7 +2,9 @@
 """ckpt-restore --dry-run: what it predicts of a move, compared with the move; what it refuses; and that nothing is touched."""
 import collections
 import json
+import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -12,7 +14,8 @@ import pytest
 
 from conftest import wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (a fixture)
-from test_opencl import HEAT, devices, ocl  # noqa: F401
+from test_kills import state
+from test_opencl import HEAT, OPENCL, devices, finished, ocl  # noqa: F401
 from test_remote import Server
 from test_remote_cuda import Here, Nodes
 from test_remote_cuda_moves import another_server
@@ -95,6 +98,27 @@ def move(nodes, job, device):
     return float(re.search(r"pause +([\d.]+) s", r.stdout)[1])
 
 
+def watched_move(nodes, job, device):
+    """The same, and the longest time for which the program has printed nothing."""
+    gaps, over = [], threading.Event()
+
+    def watch():
+        lines, since = len(job.lines), time.monotonic()
+        while not over.is_set():
+            gaps.append(time.monotonic() - since)
+            if len(job.lines) != lines:
+                lines, since = len(job.lines), time.monotonic()
+            time.sleep(0.002)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    pause = move(nodes, job, device)
+    goes_on(job)
+    over.set()
+    watcher.join()
+    return pause, max(gaps)
+
+
 def history(nodes):
     file = nodes.ckpt.folder / "history.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
@@ -134,8 +158,10 @@ def test_a_prediction_is_near_what_the_move_does(nodes):
     there = seconds_a_step(job)
     said = dry_run(nodes, job, "cuda:0", "--step", there, "--watch", 3)
     goes_on(job)
-    pause = move(nodes, job, "cuda:0")
+    pause, gap = watched_move(nodes, job, "cuda:0")
     here = seconds_a_step(job)
+    # By the lines that the program prints, and a clock of this test's own.
+    assert pause < gap + there + 0.2 and gap < 3 * pause + 3 * there + 1, (pause, gap, there)
 
     gain = 1 - here / there
     assert gain > 0.3, (here, there)  # otherwise nothing is compared
@@ -145,6 +171,11 @@ def test_a_prediction_is_near_what_the_move_does(nodes):
     assert 0.05 <= said["now"]["answer_seconds"] < 0.2, said
     assert said["earlier_moves"] == {"leave": 1, "enter": 1} and said["device_bytes"] >= 8 << 20
     assert 0.25 < said["move"]["seconds"] / pause < 4, (said, pause)
+    # Each part as the earlier move in its direction had it, whatever a pause of another one is now.
+    earlier = history(nodes)[0]
+    assert (said["leave"]["seconds"], said["enter"]["seconds"]) == pytest.approx(
+        (earlier["leave_seconds"], earlier["enter_seconds"]))
+    assert said["move"]["seconds"] == pytest.approx(earlier["pause_seconds"])
     assert 0.2 < said["pays_after"]["seconds"] / (pause / gain) < 5, (said, pause, gain)
     assert said["pays_after"]["seconds"] == pytest.approx(said["move"]["seconds"] / predicted)
     assert said["step"]["pays_after"] == pytest.approx(said["pays_after"]["seconds"] / there, abs=1)
@@ -242,6 +273,39 @@ def test_an_opencl_program_says_what_it_needs_while_it_runs(ocl):  # noqa: F811
     assert said["possible"] and said["waits_per_second"] > 0 and said["now"]["answer_seconds"] > 0, said
     assert said["second_then"]["seconds"] < 1 and not any("suit it" in text for text in said["unknown"]), said
     goes_on(job)
+
+
+def test_a_program_inside_a_call_is_not_called_movable(ocl):  # noqa: F811
+    """What it needs cannot be asked then, so the real command may refuse."""
+    job = ocl.start("long_kernel", "4000000000")
+    job.wait_text("LAUNCHED")
+    here = Here(ocl.ckpt)
+    here.server = Server(ocl)
+    said = dry_run(here, job, ocl.device("rusticl"), "--watch", 0.5, code=2)
+    assert said["possible"] is None and said["reasons"] == [], said
+    assert any("whether the devices suit it" in text for text in said["unknown"]), said
+    job.kill()
+
+
+def test_a_process_that_opens_its_devices_during_a_move_is_moved_too(ocl):  # noqa: F811
+    """After the tool has looked at the program, and before it suspends it."""
+    second = ocl.ckpt.folder / "second"
+    objects = OPENCL / "ocl-objects"
+    job = ocl.ckpt.run("sh", "-c", f"{objects} & while [ ! -e {second} ]; do sleep 0.02; done; {objects}; wait",
+                       options=["--device", ocl.device("pocl")])
+    job.wait_text("READY")
+    tool = ocl.ckpt.start("ckpt-restore", ["--resume", str(job.pid), "--device", ocl.device("rusticl")],
+                          env={"CKPT_TEST_HOLD_AT": "suspend"})
+    stopped = lambda: state(tool.pid) == "T"  # noqa: E731
+    wait_for(stopped, "the end of the look")
+    second.touch()
+    wait_for(lambda: job.text.count("READY") == 2, "the second process")
+    os.kill(tool.pid, signal.SIGCONT)
+    wait_for(stopped, "the suspend")  # the step of that name
+    os.kill(tool.pid, signal.SIGCONT)
+    assert tool.wait() == 0 and "moved" in tool.text, tool.error_text
+    ocl.go()
+    assert job.wait() == 0 and job.text.count("OK") == 2, job.text + job.error_text
 
 
 def test_a_dry_run_of_an_image_starts_nothing(ckpt):

@@ -219,6 +219,23 @@ def test_root_resumes_a_users_program_on_a_device_that_the_user_finds(user, root
     assert objects.lines[-1] == "OK"
 
 
+def test_root_s_history_has_what_root_does_with_users_programs(user, root, devices, objects, tmp_path):  # noqa: F811
+    """Root's tools are processes of the user by then, which cannot write root's file."""
+    _, here = devices
+    tmp_path.chmod(0o700)
+    history = tmp_path / "history.jsonl"
+    user.env["CKPT_HISTORY"] = str(history)
+    (user.folder / "go").touch()
+    for tool in (("ckpt-dump", "--suspend", objects.pid), ("ckpt-restore", "--resume", objects.pid, "--device", here["pocl"]),
+                 ("ckpt-restore", "--resume", objects.pid, "--device", here["rusticl"]),
+                 ("ckpt-dump", objects.pid, "-o", "objects.img"), ("ckpt-restore", "objects.img")):
+        r = root(*tool)
+        assert r.returncode == 0, (tool, r.stderr)
+    lines = [json.loads(line) for line in history.read_text().splitlines()]
+    assert [(e["event"], e["result"], e["uid"]) for e in lines] == [(name, "ok", 0) for name in ("suspend", "resume", "move", "dump", "restore")]
+    assert history.stat().st_uid == 0
+
+
 @pytest.mark.skipif(not NVCC or not RUN.exists(), reason="there is no CUDA toolkit or no software device")
 @pytest.mark.parametrize("by_root", [False, True], ids=["user", "root"])
 def test_a_users_cuda_program_moves_to_another_device(user, helper, root, make, by_root):  # noqa: F811

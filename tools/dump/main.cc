@@ -87,7 +87,7 @@ void note(const Result<DumpReport> &r, const Options &o) {
                   {"seconds", r->seconds},
                   {"phases", phase_seconds(r->phases)},
                   {"starts", phase_starts(r->phases)}});
-  append_history(history_file(), std::move(event));
+  HistoryFile().append(std::move(event));
 }
 
 int run_dump(Options &o) {

@@ -153,13 +153,12 @@ Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
 }
 
 Result<SuspendReport> suspend_and_note(const SuspendOptions &o, Cancel &cancel) {
-  const std::string history = history_file();
   Result<SuspendReport> r = suspend(o, cancel);
-  if (!r) append_history(history, failed_move("suspend", o.pid, r.error().what));
+  if (!r) HistoryFile().append(failed_move("suspend", o.pid, r.error().what));
   if (!r) return r;
   // Contents that go to a folder take the time of its disk.
   std::optional<MoveLine> line = o.folder.empty() ? line_of(*r) : std::nullopt;
-  if (line) append_history(history, as_event(*line));
+  if (line) HistoryFile().append(as_event(*line));
   return r;
 }
 

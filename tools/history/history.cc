@@ -49,15 +49,16 @@ void rotate(const std::string &path) {
 }
 
 // In a folder of this user's only.
-Result<> append_line(const std::string &path, const std::string &line) {
+Result<UniqueFd> open_history(const std::string &path) {
   std::error_code ec;
   fs::path folder = fs::path(path).parent_path();
   if (!folder.empty() && fs::create_directories(folder, ec))
     fs::permissions(folder, fs::perms::owner_all, ec);
   rotate(path);
-  CKPT_TRY(UniqueFd file, open_output(path, O_APPEND, 0600));
-  return write_all(file.get(), view(line));
+  return open_output(path, O_APPEND, 0600);
 }
+
+void say_left_out(const Error &why) { log::info("cannot add a line to the history: {}", why.what); }
 
 // The kind of storage that a file is on, for cost models: its file system (statfs(2)).
 std::string storage_of(const std::string &path) {
@@ -131,11 +132,21 @@ std::string history_file() {
   return home.starts_with('/') ? home + "/.local/state/ckpt/history.jsonl" : "";
 }
 
-void append_history(const std::string &path, json event) {
+HistoryFile::HistoryFile() : user_(::geteuid()) {
+  const std::string path = history_file();
   if (path.empty()) return;
+  Result<UniqueFd> file = open_history(path);
+  if (file)
+    file_ = std::move(*file);
+  else
+    say_left_out(file.error());
+}
+
+void HistoryFile::append(json event) const {
+  if (!file_) return;
   event["time"] = ::time(nullptr);
   event["host"] = host_name();
-  event["uid"] = ::geteuid();
+  event["uid"] = user_;
   event["load"] = load_of_node();
   if (auto image = event.find("image"); image != event.end() && image->is_string())
     if (std::string storage = storage_of(*image); !storage.empty()) event["storage"] = storage;
@@ -144,8 +155,7 @@ void append_history(const std::string &path, json event) {
     event["restarts"] = std::strtoul(count.c_str(), nullptr, 10);
   std::string line = json_text(event) + "\n";
   if (line.size() > kMaxLine) return;
-  if (Result<> done = append_line(path, line); !done)
-    log::info("cannot add a line to the history: {}", done.error().what);
+  if (Result<> done = write_all(file_.get(), view(line)); !done) say_left_out(done.error());
 }
 
 std::optional<json> event_in(const std::string &line) {

@@ -7,6 +7,8 @@
 // and the dump or restore does not fail.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
 namespace ckpt::tools {
 
@@ -24,10 +27,20 @@ constexpr const char *kRestartCount = "CKPT_RESTART_COUNT";
 // $XDG_STATE_HOME/ckpt/history.jsonl (~/.local/state/ckpt/history.jsonl). "": there is none.
 std::string history_file();
 
-// Adds the time, the host, its load, the user and the batch job to `event`, and appends it. One
-// write, so that events of several tools do not mix. A file of kMaxBytes becomes FILE.1, which
-// replaces the one before.
-void append_history(const std::string &path, nlohmann::json event);
+// A file of lines that is open. A file of kMaxBytes becomes FILE.1, which replaces the one before.
+class HistoryFile {
+ public:
+  // history_file(), of the user of this moment: root's tools become processes of other users, which
+  // could not open it.
+  HistoryFile();
+  // Adds the time, the host, its load, the user and the batch job to `event`, and appends it. One
+  // write, so that events of several tools do not mix.
+  void append(nlohmann::json event) const;
+
+ private:
+  uid_t user_;
+  UniqueFd file_;  // closed: there is none
+};
 
 // The event of a line; none if the line is not a JSON object, or is longer than any of ours.
 std::optional<nlohmann::json> event_in(const std::string &line);

@@ -22,21 +22,29 @@ using schedule::Work;
 
 // What one process of the program has told of its traffic.
 struct Sample {
+  pid_t pid = 0;
   double seconds = 0;
   std::vector<DeviceTraffic::One> all;
 };
 struct Sampled {
   double held_bytes = 0;
   std::vector<Sample> processes;
+
+  const Sample *of(pid_t pid) const {
+    auto it = std::ranges::find(processes, pid, &Sample::pid);
+    return it == processes.end() ? nullptr : &*it;
+  }
 };
 
 Result<Sampled> sample(std::vector<ResumedAgent> &agents) {
   Sampled s;
-  for (ResumedAgent &one : agents) {
+  size_t sampled = 0;
+  CKPT_CHECK(for_living(agents, sampled, [&s](ResumedAgent &one) -> Result<> {
     CKPT_TRY(DeviceTraffic t, one.agent.traffic());
     s.held_bytes += static_cast<double>(t.held_bytes);
-    s.processes.push_back({t.seconds, std::move(t.all)});
-  }
+    s.processes.push_back({one.welcome.pid, t.seconds, std::move(t.all)});
+    return {};
+  }));
   return s;
 }
 
@@ -53,7 +61,7 @@ struct Rates {
 };
 
 // Between two samples, or since the process has its devices. It has got others in between if it has
-// waited less often then.
+// waited less often then. `first` is null also for a process that was not there before.
 Rates rates_of(const Sample &last, const Sample *first) {
   Rates r{.seconds = last.seconds - (first ? first->seconds : 0),
           .work = {},
@@ -88,10 +96,8 @@ Rates slowest(const std::vector<Rates> &all) {
 
 Result<std::vector<Rates>> all_rates(const Sampled &last, const Sampled *first) {
   std::vector<Rates> all;
-  for (size_t i = 0; i < last.processes.size(); i++)
-    if (const Sample &one = last.processes[i]; !one.all.empty())
-      all.push_back(
-          rates_of(one, first && i < first->processes.size() ? &first->processes[i] : nullptr));
+  for (const Sample &one : last.processes)
+    if (!one.all.empty()) all.push_back(rates_of(one, first ? first->of(one.pid) : nullptr));
   if (all.empty()) return fail("no process of the program uses a device");
   return all;
 }
@@ -138,7 +144,7 @@ class Look {
     CKPT_TRY(std::optional<DeviceChoice> former, chosen_devices_of(target_, apis_));
     if (!former) r_.unknown.push_back("where its devices are: its keeper is of an earlier version");
     r_.from = former ? place_of(*former) : "";
-    r_.to = place_of(choice);
+    r_.to = place_of(choice.empty() && former ? *former : choice);
     return {};
   }
 
@@ -177,6 +183,7 @@ class Look {
       r_.unknown.push_back(
           "how much room it needs beside its contents: it has given back memory alone, and the "
           "rest is still on its devices");
+    r_.checked = true;
     Reasons against = reasons_against(agents_, choice);
     std::ranges::move(against, std::back_inserter(r_.reasons));
     return {};

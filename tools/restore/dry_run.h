@@ -29,7 +29,8 @@ struct MoveDryRun {
   bool suspended = false;
   std::string from, to;  // places (tools/device/remote.h)
   std::string device;    // as --device
-  Reasons reasons;       // why the real command would be refused; empty: it would begin
+  Reasons reasons;       // why the real command would be refused
+  bool checked = false;  // the devices, too: without a reason, it would begin
   std::vector<std::string> unknown;
   double held_bytes = 0;
   double watched = 0;  // seconds

@@ -67,6 +67,15 @@ std::string text_of(const Estimate &e) {
 // A keeper of another user has said where devices are.
 std::string place_text(const std::string &place) { return printable(text_of_place(place)); }
 
+json possible_json(const MoveDryRun &r) {
+  return r.reasons.empty() && !r.checked ? json() : json(r.reasons.empty());
+}
+
+const char *check_text(const MoveDryRun &r) {
+  if (!r.reasons.empty()) return "would be refused";
+  return r.checked ? "possible now" : "unknown: see below";
+}
+
 double steps_of(const MoveDryRun &r) { return std::ceil(r.forecast.after.value / *r.step); }
 
 std::string move_text(const MoveDryRun &r) {
@@ -127,7 +136,7 @@ json as_json(const MoveDryRun &r) {
               {"program", r.program},
               {"state", r.suspended ? "suspended" : "running"},
               {"device", r.device},
-              {"possible", r.reasons.empty()},
+              {"possible", possible_json(r)},
               {"reasons", r.reasons},
               {"unknown", r.unknown},
               {"device_bytes", static_cast<u64>(r.held_bytes)},
@@ -154,7 +163,7 @@ json as_json(const MoveDryRun &r) {
 std::string text_of(const MoveDryRun &r) {
   std::string text = fmt::format("program  {} ({}), {}; it was not touched\n", r.pid,
                                  printable(r.program), r.suspended ? "suspended" : "running");
-  text += fmt::format("check    {}\n", r.reasons.empty() ? "possible now" : "would be refused");
+  text += fmt::format("check    {}\n", check_text(r));
   text += move_text(r) + now_text(r);
   if (r.from != r.to) text += then_text(r) + pays_text(r);
   for (const std::string &what : r.unknown)

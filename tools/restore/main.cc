@@ -15,6 +15,7 @@
 #include "tools/command_line.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/error_json.h"
+#include "tools/history/history.h"
 #include "tools/lazy/lazy_restore.h"
 #include "tools/restore/background.h"
 #include "tools/restore/job_restore.h"
@@ -118,6 +119,8 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
     if (std::optional<int> code = background.detach()) return *code;
   if (o.stand_by) CKPT_CHECK(o.stand_by->wait(o, plan));
   if (o.job) CKPT_CHECK(o.job->join(ports_of(plan.manifest)));
+  const HistoryFile history;
+  o.history = &history;
   // From here on, for a program of another user than root, this is a process of that user.
   OwnersHelp help;
   if (plan.rights.way == CriuRights::Way::ForUser) {

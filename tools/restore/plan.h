@@ -23,6 +23,7 @@ class LazyRestore;
 class StandBy;
 class TakeOver;
 struct Copy;
+class HistoryFile;
 
 struct RestoreOptions {
   std::string image;  // kPipeImage: from standard input
@@ -40,16 +41,17 @@ struct RestoreOptions {
   bool ignore_processor = false;
   std::string json_report;
   PeriodicOptions periodic;
-  JobRestore *job = nullptr;      // its other programs are restored at the same time
-  TakeOver *take_over = nullptr;  // from another machine, on which the program was until now
-  StandBy *stand_by = nullptr;    // images of it arrive while it still runs there
-  bool lazy = false;              // the program goes on before its memory is loaded
-  bool verify_first = false;      // with lazy: all stored bytes are checked before
-  LazyRestore *served = nullptr;  // with lazy, if memory is owed
-  bool check_only = false;        // nothing will be started
-  bool for_copies = false;        // the image is a template, from which copies are started
-  unsigned copies = 1;            // how many
-  const Copy *copy = nullptr;     // which of these this is
+  JobRestore *job = nullptr;             // its other programs are restored at the same time
+  TakeOver *take_over = nullptr;         // from another machine, on which the program was until now
+  StandBy *stand_by = nullptr;           // images of it arrive while it still runs there
+  bool lazy = false;                     // the program goes on before its memory is loaded
+  bool verify_first = false;             // with lazy: all stored bytes are checked before
+  LazyRestore *served = nullptr;         // with lazy, if memory is owed
+  const HistoryFile *history = nullptr;  // null: that of this user
+  bool check_only = false;               // nothing will be started
+  bool for_copies = false;               // the image is a template, from which copies are started
+  unsigned copies = 1;                   // how many
+  const Copy *copy = nullptr;            // which of these this is
 };
 
 // An image, and everything that its restore needs.

@@ -59,7 +59,10 @@ void Restore::note(const nlohmann::json &event) const {
                {"image", image},
                {"starts", phase_starts(line["phases"])},
                {"phases", phase_seconds(line["phases"])}});
-  append_history(history_file(), std::move(line));
+  if (options_.history)
+    options_.history->append(std::move(line));
+  else
+    HistoryFile().append(std::move(line));
 }
 
 }  // namespace ckpt::tools

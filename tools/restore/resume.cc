@@ -104,6 +104,12 @@ Result<double> take_devices(const Target &target, u32 rounds_ahead) {
   return r.pause_seconds;
 }
 
+// The suspend has found the processes of its moment: of some the devices were opened since
+// `target`.
+void look_again(Target &target) {
+  if (Result<Target> now = resolve_target(target.root)) target = std::move(*now);
+}
+
 bool moves(const std::vector<ResumedAgent> &all) {
   auto differs = [](const auto &pair) { return pair.first != pair.second; };
   for (const ResumedAgent &s : all)
@@ -200,6 +206,7 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   if (runs) {
     phases.begin("suspend");
     CKPT_TRY(report.pause, take_devices(target, o.rounds_ahead));
+    look_again(target);
     Result<std::vector<ResumedAgent>> found = suspended_agents(target);
     if (!found) return go_back(target, {}, o, found.error());
     all = std::move(*found);
@@ -225,7 +232,7 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
                    .program = program,
                    .apis = apis,
                    .from = place_of(*former),
-                   .to = place_of(choice),
+                   .to = place_of(choice.empty() ? *former : choice),
                    .device_bytes = *bytes,
                    .leave = report.pause,
                    .enter = enter,
@@ -235,10 +242,10 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
 }
 
 Result<ResumeReport> resume_and_note(const ResumeOptions &o) {
-  const std::string history = history_file();  // before this becomes a process of another user
+  const HistoryFile history;  // opened before this becomes a process of another user
   Result<ResumeReport> r = resume(o);
-  if (!r) append_history(history, failed_move("resume", o.pid, r.error().what));
-  if (r && r->line) append_history(history, as_event(*r->line));
+  if (!r) history.append(failed_move("resume", o.pid, r.error().what));
+  if (r && r->line) history.append(as_event(*r->line));
   return r;
 }
 

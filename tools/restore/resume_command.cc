@@ -9,7 +9,7 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr int kRefused = 1;
+constexpr int kRefused = 1, kUnknown = 2;
 
 }  // namespace
 
@@ -49,7 +49,8 @@ Result<int> run_resume(const ResumeOptions &options) {
 Result<int> run_dry_run(const DryRunCommand &c, const ResumeOptions &options) {
   CKPT_TRY(MoveDryRun r, look_at_move({options, c.watch, c.step}));
   print_text(c.json ? json_text(as_json(r)) + "\n" : text_of(r));
-  return r.reasons.empty() ? 0 : fail_with_code(kRefused, refusal_of(r));
+  if (!r.reasons.empty()) return fail_with_code(kRefused, refusal_of(r));
+  return r.checked ? 0 : kUnknown;
 }
 
 }  // namespace ckpt::tools

@@ -43,7 +43,8 @@ Result<std::vector<ResumedAgent>> greeted_agents(const Target &target) {
     Result<ResumedAgent> one = greet(target.agent_pids[i], target.agents[i]);
     if (one)
       all.push_back(std::move(*one));
-    else if (handle && !handle->ends_within(kEndTimeout))
+    else if (handle ? !handle->ends_within(kEndTimeout)
+                    : read_process(target.agent_pids[i]).has_value())
       return Failure(std::move(one).error());
   }
   if (all.empty()) return fail("all processes of the program that used a device have ended");

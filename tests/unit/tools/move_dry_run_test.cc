@@ -29,11 +29,22 @@ MoveDryRun remote_to_here() {
   r.leave = Estimate::about(0.5);
   r.enter = Estimate::about(0.4);
   r.left = r.entered = 3;
+  r.checked = true;
   r.forecast = forecast_move(r.leave + r.enter, Estimate::about(0.05), Estimate::about(0));
   return r;
 }
 
 }  // namespace
+
+TEST_CASE("a dry run that could not check the devices does not call the move possible") {
+  MoveDryRun r = remote_to_here();
+  r.checked = false;
+  CHECK(has(text_of(r), "check    unknown: see below"));
+  CHECK(as_json(r)["possible"].is_null());
+  r.reasons = {"process 7: it maps a buffer"};
+  CHECK(has(text_of(r), "would be refused"));
+  CHECK(as_json(r)["possible"] == false);
+}
 
 TEST_CASE("a dry run says what a move costs, what it gains and when it pays") {
   MoveDryRun r = remote_to_here();
