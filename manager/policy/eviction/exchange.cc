@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "manager/policy/eviction/move_time.h"
+
 namespace ckpt::manager {
 
 namespace {
@@ -99,7 +101,13 @@ Program *Exchange::nearer_to_end(const Cohort::Members &members) const {
     if (best != kNoGpu && p->gpu() == best && (out == nullptr || p->used > out->used) &&
         makes_room(*p, *next))
       out = p.get();
-  return out;
+  return out != nullptr && pays(*out, *next) ? out : nullptr;
+}
+
+// Their moves are a small part of the time that passes before they could be exchanged back.
+bool Exchange::pays(const Program &out, const Program &in) const {
+  u64 bytes = out.used + out.variables + std::max(in.used, in.workload.expected) + in.variables;
+  return *work_.left(in) - *work_.left(out) >= kMoveTimesToPayOff * move_time(bytes);
 }
 
 // Null: more than one program waits for each GPU, or it is not known how long they take. With one

@@ -3,7 +3,8 @@
 // A running program leaves so that a waiting one of a cohort (placement/cohort.h) takes its place:
 //   - on a GPU with programs that leave its kernels' engine idle, for one that computes;
 //   - in the end, for one that has longer to compute: so that the last programs end together, and
-//     no GPU is idle while another one has several of them.
+//     no GPU is idle while another one has several of them. Not if their moves would take more than
+//     a small part of the difference.
 // Only what is known decides: a program of unknown role or work stays.
 #pragma once
 
@@ -29,6 +30,7 @@ class Exchange {
   Program *misfit_of(GpuIndex g, const Cohort::Members &members) const;
   bool makes_room(const Program &out, const Program &in) const;
   Program *nearer_to_end(const Cohort::Members &members) const;
+  bool pays(const Program &out, const Program &in) const;
   const Program *longest(const Cohort::Members &members) const;
   std::optional<Time> left_on(GpuIndex g) const;
   bool is_settled(const Program &p, int times) const;

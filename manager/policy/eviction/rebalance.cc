@@ -3,18 +3,9 @@
 
 #include <algorithm>
 
+#include "manager/policy/eviction/move_time.h"
+
 namespace ckpt::manager {
-
-namespace {
-
-// A program must have run for this many times the duration of its move: a program that has run for
-// long is expected to run for as long again.
-constexpr i64 kMoveTimesToPayOff = 10;
-
-// Out and in at 2 GB/s each, since the bandwidth of this node is unknown: 1 GB/s in microseconds.
-Time move_time(const Program &p) { return Time(static_cast<i64>((p.used + p.variables) / 1000)); }
-
-}  // namespace
 
 void Rebalance::run() {
   if (state_.settings.rebalance_after == Time{0}) return;
@@ -71,9 +62,10 @@ Program *Rebalance::choose_by_work(GpuIndex idle) const {
     if (!state_.has_run(*p, state_.settings.min_residency)) continue;
     std::optional<Time> there = left_on(p->gpu());
     if (!there) continue;
-    Time left = *work_.left(*p), end = std::max(left + move_time(*p), *there - left);
+    Time left = *work_.left(*p),
+         end = std::max(left + move_time(p->used + p->variables), *there - left);
     Time gain = *there - end;
-    if (gain <= std::max(most, move_time(*p))) continue;
+    if (gain <= std::max(most, move_time(p->used + p->variables))) continue;
     best = p.get();
     most = gain;
   }
@@ -112,7 +104,8 @@ bool Rebalance::has_room(const Program &p, GpuIndex to) const {
 bool Rebalance::may_move(const Program &p, GpuIndex to) const {
   const Settings &s = state_.settings;
   return could_move(p, to) && has_room(p, to) &&
-         state_.has_run(p, s.rebalance_after + kMoveTimesToPayOff * move_time(p));
+         state_.has_run(p,
+                        s.rebalance_after + kMoveTimesToPayOff * move_time(p.used + p.variables));
 }
 
 // Counts the programs itself, because the accounting is that of the last decision.

@@ -199,6 +199,14 @@ TEST_CASE("in the end a program leaves its GPU to one that has longer to compute
   CHECK(told(n.after(20s)) == Told{});  // they do not take turns
 }
 
+TEST_CASE("in the end no program leaves its GPU whose move takes longer than it gains") {
+  Taught n({60 * kGB, 60 * kGB}, 50 * kGB, 50 * kGB);
+  starts(n, 1, kShort, 50 * kGB);
+  starts(n, 5, kComputes, 50 * kGB, 1);
+  CHECK(arrives(n, 2, kComputes) == Told{});
+  for (int second = 0; second < 30; second++) CHECK(told(n.after(1s)) == Told{});
+}
+
 TEST_CASE("with one GPU, none leaves for one that has longer to compute") {
   Taught n({100}, 80, 80);
   starts(n, 1, kShort, 80);
