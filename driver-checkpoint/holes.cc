@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/base/clock.h"
+#include "common/base/driver_files.h"
 #include "common/proc/file.h"
 
 namespace ckpt::cuda {
@@ -46,7 +47,8 @@ bool place(u64 begin, u64 end) {
 
 void Holes::note() {
   before_ = proc::mappings_of(proc::kSelf);
-  std::erase_if(before_, [](const ProcMapping &m) { return !is_shared(m); });
+  std::erase_if(before_,
+                [](const ProcMapping &m) { return !is_shared(m) || !is_cuda_device_file(m.path); });
 }
 
 Result<> Holes::fill() {

@@ -8,8 +8,9 @@
 // hole, and Restore destroys it (google/gvisor#14776). Newer drivers leave placeholders themselves
 // (google/gvisor#14008).
 //
-// How it works. Device ranges are shared mappings. note() records all shared mappings before the
-// checkpoint. fill() puts a mapping without access into the place of each that has disappeared.
+// How it works. Device ranges are shared mappings of device files. note() records them before the
+// checkpoint; other shared mappings are the program's, whose threads may change them meanwhile.
+// fill() puts a mapping without access into the place of each that has disappeared.
 // Before that, a thread may already have mapped something there. Threads that map often usually
 // unmap soon, so fill() waits for that, and fails at a deadline. The placeholders stay during
 // Restore, which maps over them, so the addresses are never free. release() removes the

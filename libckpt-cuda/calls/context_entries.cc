@@ -7,6 +7,7 @@
 #include "libckpt-cuda/calls/calls.h"
 #include "libckpt-cuda/calls/manager_requests.h"
 #include "libckpt-cuda/entry/pass.h"
+#include "libckpt-cuda/entry/streams.h"
 #include "libckpt-cuda/events/interprocess_events.h"
 #include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/ipc_memory.h"
@@ -39,6 +40,7 @@ CUresult destroyed(CUresult e, CUcontext context) {
   interprocess_events().release_context(context);
   paired_memory().release_context(context);
   pools().context_destroyed(context);
+  forget_captures(context);
   forget_context(context);
   report_context_destroyed(context);
   return e;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/entry/streams.h"
 
+#include <pthread.h>
+
+#include <map>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include "libckpt-cuda/entry/pass.h"
@@ -10,19 +12,28 @@
 namespace ckpt::cuda {
 namespace {
 
-// A stream, and whether a per-thread form was called: handle 0 then means another stream.
-using CapturedStream = std::pair<CUstream, bool>;
+// Each thread has its own per-thread default stream, by one handle; another stream is the same one
+// for all threads and in both forms of a call.
+using CapturedStream = std::pair<CUstream, pthread_t>;
+
+CapturedStream key_of(CUstream stream, bool per_thread) {
+  bool own = stream == CU_STREAM_PER_THREAD || (stream == nullptr && per_thread);
+  return own ? CapturedStream(CU_STREAM_PER_THREAD, ::pthread_self()) : CapturedStream(stream, 0);
+}
 
 std::mutex g_mutex;
-std::set<CapturedStream> &captures() {
-  static auto *const kCaptures = new std::set<CapturedStream>;
+// With the context that was current: its end ends the capture.
+std::map<CapturedStream, CUcontext> &captures() {
+  static auto *const kCaptures = new std::map<CapturedStream, CUcontext>;
   return *kCaptures;
 }
 
 CUresult capture_begun(CUresult e, CUstream stream, bool per_thread) {
+  CUcontext context = nullptr;
   if (e != CUDA_SUCCESS) return e;
+  (void)driver().cuCtxGetCurrent(&context);
   std::lock_guard lock(g_mutex);
-  captures().insert({stream, per_thread});
+  captures()[key_of(stream, per_thread)] = context;
   return e;
 }
 
@@ -30,15 +41,14 @@ CUresult capture_begun(CUresult e, CUstream stream, bool per_thread) {
 CUresult capture_ended(CUresult e, CUstream stream, bool per_thread) {
   if (e == CUDA_ERROR_INVALID_HANDLE || e == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) return e;
   std::lock_guard lock(g_mutex);
-  captures().erase({stream, per_thread});
+  captures().erase(key_of(stream, per_thread));
   return e;
 }
 
 CUresult stream_destroyed(CUresult e, CUstream stream) {
   if (e != CUDA_SUCCESS) return e;
   std::lock_guard lock(g_mutex);
-  captures().erase({stream, false});
-  captures().erase({stream, true});
+  captures().erase(key_of(stream, false));
   return e;
 }
 
@@ -47,6 +57,11 @@ CUresult stream_destroyed(CUresult e, CUstream stream) {
 bool capturing() {
   std::lock_guard lock(g_mutex);
   return !captures().empty();
+}
+
+void forget_captures(CUcontext context) {
+  std::lock_guard lock(g_mutex);
+  std::erase_if(captures(), [context](const auto &c) { return c.second == context; });
 }
 
 #define BEGIN_CAPTURE(symbol, per_thread, parameters, ...)               \

@@ -4,9 +4,13 @@
 // then recorded and not executed.
 #pragma once
 
+#include "libckpt-cuda/entry/driver.h"
+
 namespace ckpt::cuda {
 
 // Some stream is being captured into a graph.
 bool capturing();
+// The context is destroyed, and so are its streams.
+void forget_captures(CUcontext context);
 
 }  // namespace ckpt::cuda

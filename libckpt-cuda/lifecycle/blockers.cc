@@ -5,7 +5,6 @@
 
 #include "libckpt-cuda/code/code.h"
 #include "libckpt-cuda/entry/noted_blockers.h"
-#include "libckpt-cuda/entry/streams.h"
 #include "libckpt-cuda/memory/managed_memory.h"
 
 namespace ckpt::cuda {
@@ -29,8 +28,6 @@ void append_managed_memory(std::vector<std::string> &reasons) {
 
 void append_blockers(std::vector<std::string> &reasons) {
   append_managed_memory(reasons);
-  if (capturing())
-    reasons.push_back("a stream is being captured into a graph: try again after the capture");
   append_noted_blockers(reasons);
 }
 

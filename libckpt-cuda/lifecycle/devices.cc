@@ -69,9 +69,9 @@ void note_driver_bytes(std::vector<DeviceInfo> &devices, const std::vector<GpuMe
 }
 
 Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMap &map,
-                           const std::vector<GpuMemory> &now) {
+                           const std::vector<GpuMemory> &now, Served served) {
   for (const DeviceInfo &d : before) {
-    u64 needed = d.driver_bytes + served_bytes(d.number);
+    u64 needed = d.driver_bytes + (served == Served::Released ? served_bytes(d.number) : 0);
     auto place = std::ranges::find(now, place_after(d.uuid, map), &GpuMemory::uuid);
     if (d.driver_bytes > 0 && place != now.end() && place->free_bytes < needed)
       return fail_with_hint(

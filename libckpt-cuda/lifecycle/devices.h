@@ -41,10 +41,13 @@ std::vector<std::string> all_gpus(OutsideGpus &outside);
 void note_driver_bytes(std::vector<DeviceInfo> &devices, const std::vector<GpuMemory> &before,
                        const std::vector<GpuMemory> &after);
 
+// Where the memory that this library serves is: given back to the devices, or kept on them by its
+// owner (owned_memory.h), so that it needs no more room.
+enum class Served : u8 { Released, WithOwner };
 // Whether the places of `before` have room for the driver's share and for our blocks. If that
 // cannot be determined, there is enough room.
 Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMap &map,
-                           const std::vector<GpuMemory> &now);
+                           const std::vector<GpuMemory> &now, Served served);
 
 // The visible devices, after a move with `map` from `before`: an error if one is not where the map
 // says. A driver's Restore may succeed and move nothing (NVIDIA/cuda-python test_checkpoint.py).

@@ -38,7 +38,7 @@ struct StreamCallback {
   void *data;
 };
 
-// A graph runs the function at each launch, so it is never freed.
+// A graph runs the function at each launch, so it is never freed (counted()).
 void CUDA_CB run_repeatedly(void *p) {
   HostCallScope scope;
   auto *f = static_cast<HostFunction *>(p);
@@ -60,8 +60,12 @@ template <class Fn, class... Mode>
 CUresult launch_host_function(Fn real, CUstream stream, CUhostFn function, void *data,
                               Mode... mode) {
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (capturing()) {
+    HostFunction kept = counted({function, data});
+    return real(stream, kept.function, kept.data, mode...);
+  }
   std::unique_ptr<HostFunction> wrapped(new HostFunction{function, data});
-  CUresult e = real(stream, capturing() ? run_repeatedly : run_once, wrapped.get(), mode...);
+  CUresult e = real(stream, run_once, wrapped.get(), mode...);
   if (e == CUDA_SUCCESS) (void)wrapped.release();  // run_once() deletes it
   return e;
 }

@@ -101,9 +101,10 @@ class Cuda final : public agent::Participant {
       return fail_with_hint("memory of another process has not come back from a checkpoint yet",
                             "try again when all processes of the program run");
     outside_.start();
+    deadline_ = deadline;
     CKPT_CHECK(quiesce_devices(deadline));
     forget_copier();
-    paired_memory().settle();
+    CKPT_CHECK(paired_memory().settle());
     // What the program did between the preflight and the closing of the gate.
     std::vector<std::string> late;
     append_blockers(late);
@@ -186,9 +187,11 @@ class Cuda final : public agent::Participant {
     // The Manager names only the new device: the program then sees one device, the old one.
     for (const agent::DevicePair &p : map)
       wanted.emplace_back(p.from.empty() ? first_device() : p.from, p.to);
-    CKPT_TRY(map_, complete_map(wanted, devices_.gpus, all_gpus(outside_)));
-    unsuited_ = reason_against_map(map_, devices_.driver_version);
+    map_.clear();
+    CKPT_TRY(DeviceMap whole, complete_map(wanted, devices_.gpus, all_gpus(outside_)));
+    unsuited_ = reason_against_map(whole, devices_.driver_version);
     if (!unsuited_.empty()) return fail("{}", unsuited_);
+    map_ = std::move(whole);
     return {};
   }
   std::string unsuited() const override { return unsuited_; }
@@ -248,16 +251,17 @@ class Cuda final : public agent::Participant {
 
   Result<> hold_calls() {
     detached_ = true;
-    if (HeldCalls::close(Clock::now() + kCallLimit)) return {};
+    if (HeldCalls::close(std::max(deadline_, Clock::now() + kCallLimit))) return {};
     return fail_with_hint("a CUDA call has not returned, although the devices are idle",
-                          "try again");
+                          "it may compile or link code: try again, or wait longer with --timeout");
   }
 
-  // The driver is locked and has no memory of ours.
+  // The driver is locked and has no memory of ours. What becomes free is its share, but not while
+  // an owner releases its copies.
   Result<> leave_driver() {
     std::vector<GpuMemory> before = outside_.ask();
     CKPT_CHECK(driver_checkpoint());
-    note_driver_bytes(devices_.visible, before, outside_.ask());
+    if (!owned_.has_left()) note_driver_bytes(devices_.visible, before, outside_.ask());
     return {};
   }
 
@@ -298,7 +302,8 @@ class Cuda final : public agent::Participant {
   Result<> check_room(const DeviceMap &map) {
     auto has_share = [](const DeviceInfo &d) { return d.driver_bytes > 0; };
     if (!std::ranges::any_of(devices_.visible, has_share) || !driver_is_checkpointed()) return {};
-    return devices_have_room(devices_.visible, map, outside_.ask());
+    return devices_have_room(devices_.visible, map, outside_.ask(),
+                             owned_.has_left() ? Served::WithOwner : Served::Released);
   }
 
   // What the driver does not tell is kept: its share as of the last checkpoint.
@@ -356,7 +361,8 @@ class Cuda final : public agent::Participant {
       log::warn("calls that wait in the driver will not return: {}", r.error().what);
   }
 
-  Devices devices_;  // as of the last quiesce(), or of an attach() that failed
+  Devices devices_;             // as of the last quiesce(), or of an attach() that failed
+  Clock::time_point deadline_;  // of the last quiesce()
   DeviceMap map_;
   std::string unsuited_;  // why the devices of the last use_devices() can never be its own
   bool detached_ = false;

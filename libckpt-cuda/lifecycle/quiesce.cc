@@ -63,9 +63,11 @@ Result<> wait_for_calls(Clock::time_point deadline) {
   }
 }
 
-Result<> wait_for_captures(Clock::time_point deadline) {
+// True: calls have come in through the gate, which was open for a capture.
+Result<bool> wait_for_captures(Clock::time_point deadline) {
   Clock::time_point end = std::min(deadline, Clock::now() + kCaptureLimit);
-  while (capturing()) {
+  bool opened = false;
+  for (; capturing(); opened = true) {
     if (Clock::now() >= end)
       return fail_with_hint("a stream is being captured into a graph",
                             "try again after the capture");
@@ -74,7 +76,7 @@ Result<> wait_for_captures(Clock::time_point deadline) {
     gate().close();
     gate().wait_empty(end);
   }
-  return {};
+  return opened;
 }
 
 // cuCtxSynchronize has no time limit, so a thread of its own waits for all contexts. After the
@@ -102,7 +104,8 @@ Result<> quiesce_devices(Clock::time_point deadline) {
   gate().close();
   for (bool idle = false; !idle;) {
     CKPT_CHECK(wait_for_calls(deadline));
-    CKPT_CHECK(wait_for_captures(deadline));
+    CKPT_TRY(bool opened, wait_for_captures(deadline));
+    if (opened) continue;
     CKPT_TRY(idle, wait_until_idle(deadline));
   }
   return {};

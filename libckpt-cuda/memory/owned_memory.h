@@ -30,6 +30,8 @@ class OwnedMemory {
   // After the driver's Unlock, before remap_served_memory(): the same physical memory is there
   // again. Where that fails, new memory will take its place.
   void take_back();
+  // Whether the owner alone has all memory.
+  bool has_left() const { return state_ == State::Left; }
   // After remap_served_memory(): whether memory has had its contents all the time since give().
   bool has_contents() const { return state_ == State::Given || state_ == State::Back; }
   // The process has lost its devices: the owner need not wait.

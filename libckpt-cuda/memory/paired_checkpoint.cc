@@ -2,16 +2,23 @@
 //
 // The functions of PairedMemory for a checkpoint.
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "libckpt-cuda/memory/paired_memory.h"
 
 namespace ckpt::cuda {
 
-void PairedMemory::settle() {
+Result<> PairedMemory::settle() {
   std::lock_guard lock(state_);
   for (const auto &[base, block] : blocks_)
     for (size_t part = 0; part < block.pages->parts(); part++)
-      if (block.pages->holder(part) == Holder::Both) (void)hold(block, part, Holder::Host);
+      if (block.pages->holder(part) == Holder::Both && !hold(block, part, Holder::Host))
+        return fail_with_hint(
+            fmt::format("cannot change the access to managed memory at {:#x}: {}", base,
+                        std::strerror(errno)),
+            "if the process has very many mappings, raise vm.max_map_count (sysctl(8))");
+  return {};
 }
 
 // Each block up to the last part with an allocation that the device holds.

@@ -84,7 +84,7 @@ class PairedMemory {
   void touch(u64 begin, u64 bytes, bool write);
 
   // For a checkpoint. With the gate closed and the devices idle: what both have is the host's.
-  void settle();
+  Result<> settle();
   std::vector<Contents> contents() const;
   Result<> unmap_all();
   Result<> remap_all();

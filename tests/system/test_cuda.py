@@ -384,6 +384,26 @@ def test_a_refused_dump_leaves_the_program_running(cuda, what, words):
     assert "PASSED" in job.text
 
 
+def test_a_dump_waits_for_the_end_of_a_capture(cuda):
+    job = cuda.start("capture", source="refused.cu")
+    dump = cuda.ckpt.start("ckpt-dump", ["--leave-running", "-o", "image", str(job.pid)])
+    time.sleep(0.4)
+    cuda.go_on()
+    assert dump.wait() == 0, dump.error_text
+    assert job.wait() == 0, job.error_text
+
+
+@pytest.mark.parametrize("what", ["threads", "forms", "context"])
+def test_captures_that_end_otherwise_than_they_began(cuda, what):
+    """No dump is refused because of them, and host functions of graphs are called at each launch."""
+    job = cuda.start(what, source="captures.cc")
+    cuda.ckpt.dump(job.pid, "image", "--leave-running")
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0 and "PASSED" in copy.text, copy.error_text
+
+
 def test_the_driver_finds_memory_that_freed_blocks_keep(cuda):
     """All other memory is in use. The driver's call fails first, and is repeated when the blocks were dropped."""
     cuda.ckpt.env["CKPT_SOFTCUDA"] = "1x512M"

@@ -170,6 +170,17 @@ def test_increments_and_zeros_go_the_same_way(owned):
     owned.ends_well(owned.ckpt.restore("two"))
 
 
+def test_a_small_device_has_room_for_the_driver_s_share_beside_the_owner_s_memory(owned):
+    """The program gets its memory back from the owner, so it needs no more room than it had."""
+    owned.ckpt.env.update(CKPT_SOFTCUDA="1x160M", CKPT_SOFTCUDA_CONTEXT="8")
+    job = owned.started()
+    for image in "one", "two":
+        owned.ckpt.dump(job.pid, image, "--leave-running")
+    owned.ends_well(job)
+    copy = owned.ckpt.restore("two")
+    assert copy.wait() == 0 and "same" in copy.lines, copy.error_text
+
+
 def test_suspends_and_moves_need_no_owner(owned):
     job = owned.started()
     owned.ckpt.dump(job.pid, "image", "--leave-running")  # so that its memory is another process's

@@ -294,6 +294,19 @@ def test_mappings_of_the_program_keep_their_contents(cuda, suspends, dumps, plac
     assert job.wait() == 0, job.text
 
 
+def test_a_program_that_changes_its_shared_mappings_keeps_its_devices(cuda):  # noqa: F811
+    """They are no device's, whatever becomes of them while the driver is checkpointed."""
+    cuda.ckpt.env["CKPT_SOFTCUDA_PLACEHOLDERS"] = "1"
+    job = cuda.start("split", source="mapping.cu", paused=False)
+    job.wait_lines(1)
+    for _ in range(12):
+        assert cuda.suspend(job).returncode == 0
+        r = cuda.resume(job)
+        assert r.returncode == 0, r.stderr
+    cuda.ckpt.finish()
+    assert job.wait() == 0, job.text
+
+
 # ---- faults of the driver
 
 @pytest.mark.parametrize("fault, words", [("cuMemUnmap 999", "cannot unmap"),

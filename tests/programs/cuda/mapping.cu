@@ -52,10 +52,24 @@ static void map_and_unmap(unsigned seed) {
   for (Mapping &m : all) m.unmap();
 }
 
+// With "split": a file that the program has mapped, of which one half may be written to only now and
+// then, so that it is one mapping for the kernel, or two.
+static void split_and_join() {
+  constexpr size_t kHalf = 1 << 20;
+  FILE *file = std::tmpfile();
+  if (!file || ftruncate(fileno(file), 2 * kHalf) != 0) std::exit(1);
+  void *at = mmap(nullptr, 2 * kHalf, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+  for (bool joined = true; !stop; joined = !joined) {
+    mprotect(at, kHalf, joined ? PROT_READ : PROT_READ | PROT_WRITE);
+    usleep(20000);
+  }
+}
+
 __global__ void add_one(unsigned *count) { ++*count; }
 
-int main() {
+int main(int argc, char **) {
   std::vector<std::thread> threads;
+  if (argc > 1) threads.emplace_back(split_and_join);
   for (unsigned i = 0; i < 3; ++i) threads.emplace_back(map_and_unmap, i);
   unsigned *count, host = 0, steps = 0;
   CUDA(cudaMalloc(&count, sizeof *count));
