@@ -14,6 +14,7 @@ import shutil
 import signal
 import string
 import subprocess
+import time
 
 import pytest
 
@@ -575,15 +576,39 @@ def test_a_killed_tool_leaves_the_program_computing(ocl, phase):
     finished(job)
 
 
-def test_a_dead_proxy_causes_device_errors_instead_of_a_hang(ocl):
-    job = ocl.start("threads")
-    job.wait_text("READY")
+def kill_proxy(job):
     proxies = [pid for pid in tree_of(job.pid)
                if "ckpt-ocl-proxy" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]
     assert len(proxies) == 1
     os.kill(proxies[0], 9)
+
+
+def test_a_dead_proxy_causes_device_errors_instead_of_a_hang(ocl):
+    job = ocl.start("threads")
+    job.wait_text("READY")
+    kill_proxy(job)
     assert job.wait() == 1
     assert "OpenCL error -2" in job.text  # CL_DEVICE_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("how", ["blocking", "event", "map"])
+def test_what_waits_for_a_deferred_read_fails_when_the_proxy_dies(ocl, how):
+    job = ocl.start("lost", how, "20000000000")
+    job.wait_text("LAUNCHED")
+    time.sleep(0.5)  # the call waits
+    kill_proxy(job)
+    finished(job)
+
+
+@pytest.mark.parametrize("how", ["blocking", "event", "map"])
+def test_what_waits_for_a_deferred_read_fails_without_devices(ocl, how):
+    job = ocl.start("lost", how, "2000000000")
+    job.wait_text("LAUNCHED")
+    time.sleep(0.2)  # the call waits; the first kernel takes longer
+    ocl.ckpt.dump(job.pid, "image", "--timeout", "120")
+    assert job.wait() == 85
+    copy = ocl.ckpt.restore("image", "--continue-without-devices", env={"OCL_ICD_VENDORS": "/nonexistent/"})
+    finished(copy)
 
 
 @pytest.mark.full

@@ -77,6 +77,7 @@ ARGUMENTS = {"image_requirements": ["limit"], "long_kernel": ["1000"], "shared":
 LEFT_OUT = {name: why for why, names in {
     "it needs a file with the source of a kernel": ["build"],
     "it is a library": ["extra_options"],
+    "it waits for the loss of its devices": ["lost"],
     "its programs are SPIR-V: see test_slicing_spirv.py": ["il"],
     "a test of its own runs it in slices": ["barrier_by_hand", "long_grid", "random", "slices"],
 }.items() for name in names}

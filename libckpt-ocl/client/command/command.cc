@@ -266,7 +266,9 @@ cl_int finish(Queue &q) {
 
 cl_int wait(Event &e) {
   link().wait_for_device([&] { return e.finished(); });
-  return e.status.load(std::memory_order_acquire);
+  cl_int status = e.status.load(std::memory_order_acquire);
+  // Without a proxy it is not waited for what is deferred.
+  return status <= CL_COMPLETE ? status : CL_DEVICE_NOT_AVAILABLE;
 }
 
 cl_int check_mem(const Queue &q, const void *mem) {

@@ -149,7 +149,8 @@ bool has_room(Queue &q);
 // Copies, and transfers of `bytes` bytes, count as equally long if they move about as many bytes.
 Work work_of_bytes(cl_command_type type, u64 bytes);
 cl_int finish(Queue &q);
-// Waits for one command. Returns CL_COMPLETE or the command's error.
+// Waits for one command. Returns CL_COMPLETE or the command's error: CL_DEVICE_NOT_AVAILABLE if the
+// proxy is gone.
 cl_int wait(Event &e);
 // Whether a command on this queue may use the memory object.
 cl_int check_mem(const Queue &q, const void *mem);

@@ -87,7 +87,7 @@ cl_int enqueue_marker(cl_command_queue queue, cl_command_type type, Waits waits,
   if (c.status() != CL_SUCCESS) return c.status();
   Ref<Event> done(blocking == Blocking::Yes ? &c.event() : nullptr);
   cl_int r = c.run(out, Trip::OneWay, send_marker);
-  return r == CL_SUCCESS && done && wait(*done) < 0 ? done->status.load() : r;
+  return r == CL_SUCCESS && done ? std::min(0, wait(*done)) : r;
 }
 
 std::byte *host_side(Mem &m) {

@@ -198,12 +198,12 @@ cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem 
   cl_int r = now          ? c.run_now(out, std::move(send))
              : until_sent ? c.defer_until_sent(out, std::move(send))
                           : c.defer(out, std::move(send), Trip::OneWay);
-  if (r == CL_SUCCESS && must_wait) {
-    wait(*done);
-    link().traffic.note_answer(Clock::now() - begun, bytes_of(all));
-  }
-  return r == CL_SUCCESS && blocking == Blocking::Yes && done ? std::min(0, done->status.load())
-                                                              : r;
+  if (r != CL_SUCCESS) return r;
+  if (until_sent) return std::min(0, done->status.load());
+  if (!must_wait) return CL_SUCCESS;
+  r = std::min(0, wait(*done));
+  link().traffic.note_answer(Clock::now() - begun, bytes_of(all));
+  return r;
 }
 
 Rect one_row(size_t offset, size_t size) {
