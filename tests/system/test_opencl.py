@@ -576,6 +576,10 @@ def test_a_killed_tool_leaves_the_program_computing(ocl, phase):
     finished(job)
 
 
+def test_non_blocking_reads_keep_neither_memory_nor_their_context(ocl):
+    finished(ocl.start("many_reads"))
+
+
 def kill_proxy(job):
     proxies = [pid for pid in tree_of(job.pid)
                if "ckpt-ocl-proxy" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]

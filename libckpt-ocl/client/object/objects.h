@@ -101,7 +101,8 @@ struct Context : Object {
   }
 };
 
-// What the window of a queue learns from a marker (window.h). The marker's event sets it.
+// The end of a command, for what must not keep its event, which sets it: of a marker, for the
+// window of its queue (window.h), and of a non-blocking read.
 struct Pulse {
   std::atomic<bool> done{false};
   u32 busy = 0;  // Completion::busy
@@ -308,7 +309,7 @@ struct Event : Object {
   u32 busy = 0;         // Completion::busy
   // Of a command in pieces: the event of the first one.
   Kept<kKind, Event, Bond::Own> first;
-  std::shared_ptr<Pulse> pulse;  // of a marker that is one
+  std::shared_ptr<Pulse> pulse;  // may be null
   // What the command writes to, if it is the program's own memory: that must not become private
   // before (shared_memory.h).
   std::vector<Kept<kKind, Mem>> writes;

@@ -17,29 +17,43 @@
 namespace ckpt::ocl {
 namespace {
 
-// Pending reads, by the host memory that they will fill.
+// Pending reads, by the host memory that they will fill. They keep no events: those keep queue and
+// context, and a program may make nothing but reads.
 class PendingReads {
  public:
-  void add(Event *e, std::byte *from, std::byte *to) {
+  // Before the read is sent.
+  void add(Event &e, std::byte *from, std::byte *to) {
+    e.pulse = std::make_shared<Pulse>();
     std::lock_guard lock(mutex_);
-    list_.push_back({Ref<Event>(e), from, to});
+    if (list_.size() >= limit_) {
+      drop_finished();
+      limit_ = std::max(kFewReads, 2 * list_.size());
+    }
+    list_.push_back({e.pulse, from, to});
   }
-  // The newest read that will touch [from, to). Also drops the reads that have finished.
-  Ref<Event> overlapping(const std::byte *from, const std::byte *to) {
+  // The newest read that will touch [from, to); null: there is none.
+  std::shared_ptr<const Pulse> overlapping(const std::byte *from, const std::byte *to) {
     std::lock_guard lock(mutex_);
-    std::erase_if(list_, [](const PendingRead &l) { return l.event->finished(); });
+    drop_finished();
     for (const PendingRead &l : reversed(list_))
-      if (l.from < to && from < l.to) return l.event;
+      if (l.from < to && from < l.to) return l.end;
     return {};
   }
 
  private:
+  static constexpr size_t kFewReads = 64;
   struct PendingRead {
-    Ref<Event> event;
+    std::shared_ptr<const Pulse> end;
     std::byte *from, *to;
   };
+  // The caller holds the mutex.
+  void drop_finished() {
+    std::erase_if(list_, [](const PendingRead &l) { return l.end->finished(); });
+  }
+
   std::mutex mutex_;
   std::vector<PendingRead> list_;
+  size_t limit_ = kFewReads;  // as many reads are looked through for finished ones
 };
 
 PendingReads &pending_reads() {
@@ -192,7 +206,7 @@ cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem 
   Ref<Event> done(reading || until_sent ? &c.event() : nullptr);
   Pace pace = now && blocking == Blocking::Yes ? kInCache : Pace{};
   auto send = [=, keep = Ref<Mem>(&mem)](Command &it) {
-    if (reading && !must_wait) pending_reads().add(&it.event(), host, host + host_extent(all));
+    if (reading && !must_wait) pending_reads().add(it.event(), host, host + host_extent(all));
     return send_pieces(it, reading, *keep, all, host, pace);
   };
   cl_int r = now          ? c.run_now(out, std::move(send))
@@ -214,7 +228,8 @@ Rect one_row(size_t offset, size_t size) {
 
 void wait_for_pending_reads(const void *host, size_t bytes) {
   const auto *from = static_cast<const std::byte *>(host);
-  while (Ref<Event> e = pending_reads().overlapping(from, from + bytes)) wait(*e);
+  while (auto read = pending_reads().overlapping(from, from + bytes))
+    link().wait_for_device([&] { return read->finished(); });
 }
 
 cl_int read_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size_t offset,
