@@ -207,7 +207,10 @@ cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem 
   Pace pace = now && blocking == Blocking::Yes ? kInCache : Pace{};
   auto send = [=, keep = Ref<Mem>(&mem)](Command &it) {
     if (reading && !must_wait) pending_reads().add(it.event(), host, host + host_extent(all));
-    return send_pieces(it, reading, *keep, all, host, pace);
+    cl_int sent = send_pieces(it, reading, *keep, all, host, pace);
+    // Of a read in pieces whose last one was not sent nothing else ends the event.
+    if (sent != CL_SUCCESS && reading && !it.event().finished()) finish_event(it.event(), sent);
+    return sent;
   };
   cl_int r = now          ? c.run_now(out, std::move(send))
              : until_sent ? c.defer_until_sent(out, std::move(send))
@@ -228,8 +231,12 @@ Rect one_row(size_t offset, size_t size) {
 
 void wait_for_pending_reads(const void *host, size_t bytes) {
   const auto *from = static_cast<const std::byte *>(host);
-  while (auto read = pending_reads().overlapping(from, from + bytes))
+  // Tested before the lock is taken, which in the child of a fork another thread may hold.
+  while (link().usable()) {
+    auto read = pending_reads().overlapping(from, from + bytes);
+    if (!read) return;
     link().wait_for_device([&] { return read->finished(); });
+  }
 }
 
 cl_int read_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size_t offset,
