@@ -576,6 +576,14 @@ def test_a_killed_tool_leaves_the_program_computing(ocl, phase):
     finished(job)
 
 
+# Of which the program shares the buffer's pages with the device, and not.
+@pytest.mark.parametrize("memory", ["shared", "own"])
+def test_a_transfer_in_pieces_is_one_command(ocl, memory):
+    if memory == "own":
+        ocl.ckpt.env.update(LD_PRELOAD=str(OPENCL / "libocl-extra-options.so"), CKPT_TEST_ACCELERATOR="1")
+    finished(ocl.start("torn"))
+
+
 def test_non_blocking_reads_keep_neither_memory_nor_their_context(ocl):
     finished(ocl.start("many_reads"))
 

@@ -52,6 +52,7 @@ void DeferredCommands::wait_for_room() {
 
 // The first entry that depends on no deferred event and on no earlier entry of its queue.
 DeferredCommands::Entries::iterator DeferredCommands::ready_in(const Queue &q, Entries &entries) {
+  if (q.in_pieces.load()) return entries.end();
   for (auto it = entries.begin(); it != entries.end(); ++it) {
     bool behind = it->waits_for_all && it != entries.begin();
     for (const Ref<Event> &e : it->command.kept_events_) behind = behind || e->deferred.load();
@@ -109,6 +110,27 @@ void DeferredCommands::release() {
   if (!held_back_) return;
   fed_.notify_all();
   link().wake_waiters();  // the feeder may have seen releasing_
+}
+
+bool DeferredCommands::begin_pieces(Queue &q) {
+  if (!q.in_order()) return false;
+  std::lock_guard lock(mutex_);
+  if (q.deferred.load() > 0) return false;
+  commands_.fetch_add(1);
+  q.deferred.fetch_add(1);
+  q.in_pieces = true;
+  return true;
+}
+
+void DeferredCommands::end_pieces(Queue &q) {
+  {
+    std::lock_guard lock(mutex_);
+    q.in_pieces = false;
+    q.deferred.fetch_sub(1);
+    commands_.fetch_sub(1);
+  }
+  link().wake_waiters();  // clFinish waits for it
+  release();
 }
 
 // An entry of which a further part is to be sent is again the first of its queue.

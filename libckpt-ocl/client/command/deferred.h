@@ -40,6 +40,9 @@
 // minutes without an OpenCL call, and its commands must run meanwhile. The feeder is inside the
 // gate while it sends, and leaves it for a checkpoint, like every thread that waits.
 //
+// A transfer in pieces that is not deferred makes the later commands of an in-order queue line up
+// here until its last piece was sent (SentInPieces).
+//
 // A launch in slices (client/slices/) is sent in parts: its entry stays the first of its queue
 // until the last part was sent.
 //
@@ -80,6 +83,9 @@ class DeferredCommands {
   void add(Command c, std::function<cl_int(Command &)> send);
   // Sends every command that can be sent.
   void release();
+  // See SentInPieces.
+  bool begin_pieces(Queue &q);
+  void end_pieces(Queue &q);
   // Starts the feeder. Returns false if that is impossible: windows must be without limit then.
   bool can_feed();
 
@@ -118,5 +124,22 @@ class DeferredCommands {
 };
 
 DeferredCommands &deferred_commands();
+
+// While a thread sends a transfer in pieces, it counts as a deferred command of its in-order queue:
+// commands of other threads line up behind the last piece, as behind one command. No lock is held,
+// because the thread may leave the gate between two pieces.
+class SentInPieces {
+ public:
+  // Does nothing for a command that is deferred itself, or whose order is free.
+  explicit SentInPieces(Queue &q) : queue_(&q), begun_(deferred_commands().begin_pieces(q)) {}
+  SentInPieces(const SentInPieces &) = delete;
+  ~SentInPieces() {
+    if (begun_) deferred_commands().end_pieces(*queue_);
+  }
+
+ private:
+  Ref<Queue> queue_;
+  bool begun_;
+};
 
 }  // namespace ckpt::ocl

@@ -125,6 +125,7 @@ struct Queue : Object {
   // Commands of this queue that are deferred (deferred.h), and the barriers among them.
   std::atomic<u32> deferred{0}, deferred_barriers{0};
   std::atomic<bool> held_back{false};  // one of them only waits for room in the window
+  std::atomic<bool> in_pieces{false};  // a thread sends one in pieces (SentInPieces in deferred.h)
   // What was sent to the proxy, and is under way.
   BasicWindow<std::shared_ptr<const Pulse>> window;
   // Queues for the rest of a launch (sliced_launch.cc).

@@ -10,6 +10,7 @@
 #include <deque>
 
 #include "common/base/reversed.h"
+#include "libckpt-ocl/client/command/deferred.h"
 #include "libckpt-ocl/client/transfer/in_place.h"
 #include "libckpt-ocl/client/transfer/rows.h"
 #include "libckpt-ocl/client/transfer/shared_memory.h"
@@ -168,6 +169,8 @@ cl_int send_pieces(Command &last, bool reading, Mem &mem, const Rect &all, std::
     last.writes(mem);
   }
   std::vector<Rect> pieces = pieces_of(all, pace.piece_bytes);
+  std::optional<SentInPieces> one_command;
+  if (pieces.size() > 1) one_command.emplace(last.queue());
   Ref<Event> first, before;
   std::deque<Ref<Event>> under_way;
   for (size_t i = 0; i + 1 < pieces.size(); i++) {
