@@ -670,6 +670,23 @@ def test_suspended_and_resumed_on_another_implementation(ocl):
     finished(job)
 
 
+def test_what_a_callback_keeps_is_not_destroyed_during_a_suspend(ocl):
+    """A resume makes all objects again, one after the other: none may be destroyed meanwhile."""
+    def tool(name, *arguments):
+        r = subprocess.run([ocl.ckpt.tool(name), *arguments], env=ocl.ckpt.env, capture_output=True, text=True, timeout=60)
+        assert r.returncode == 0, r.stderr
+
+    job = ocl.start("callback_keeps")
+    job.wait_text("READY")
+    tool("ckpt-dump", "--suspend", str(job.pid))
+    ocl.go()
+    time.sleep(1)
+    assert "DESTROYED" not in job.text
+    tool("ckpt-restore", "--resume", str(job.pid), "--device", ocl.device("pocl"))
+    finished(job)
+    assert "DESTROYED" in job.text
+
+
 def test_kernels_print_where_the_programs_output_goes(ocl):
     """To a file, a pipe and the terminal, also after a restore."""
     job = ocl.start("printing")

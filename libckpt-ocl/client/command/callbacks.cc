@@ -70,6 +70,8 @@ class Notifier {
       due_.pop_front();
       lock.unlock();
       make(call);
+      ApiCall inside;  // the event may be the last that keeps a queue or context
+      call.event = {};
     }
   }
 

@@ -104,12 +104,13 @@ struct LaterFree {
 // out.
 void CL_CALLBACK free_now(cl_event, cl_int status, void *what) {
   std::unique_ptr<LaterFree> f(static_cast<LaterFree *>(what));
-  if (status < 0) return;
-  if (f->function)
-    return f->function(handle<cl_command_queue>(f->queue.get()),
-                       static_cast<cl_uint>(f->pointers.size()), f->pointers.data(), f->user);
+  if (status >= 0 && f->function)
+    f->function(handle<cl_command_queue>(f->queue.get()), static_cast<cl_uint>(f->pointers.size()),
+                f->pointers.data(), f->user);
   ApiCall call;
-  for (void *p : f->pointers) allocations().free(p);
+  if (status >= 0 && !f->function)
+    for (void *p : f->pointers) allocations().free(p);
+  f.reset();  // it may be the last that keeps the queue
   link().flush_releases();
 }
 

@@ -75,7 +75,8 @@ class Registry {
       if (o->kind == T::kKind) f(*static_cast<T *>(o));
   }
   // Objects of one kind, or of all kinds (Kind::None), in order of creation. The result keeps no
-  // references: call it with the gate closed, or for objects that are never destroyed.
+  // references: call it with the gate closed, or for objects that are never destroyed. For that,
+  // the library's own threads drop references inside the gate only.
   std::vector<Object *> all(Kind kind);
   template <class T>
   std::vector<T *> all() {

@@ -69,7 +69,10 @@ class Turns {
       slicing::Turns::After after = test(queues, "turn");
       for (; after.test; after = test(queues, "test in the pause"))
         std::this_thread::sleep_until(*after.test);
-      queues.clear();
+      {
+        ApiCall inside;  // a queue may be destroyed
+        queues.clear();
+      }
       std::this_thread::sleep_until(after.turn);
       ApiCall call;
       over_ = false;
