@@ -576,6 +576,11 @@ def test_a_killed_tool_leaves_the_program_computing(ocl, phase):
     finished(job)
 
 
+def test_what_waits_for_a_refused_command_does_not_run(ocl):
+    ocl.ckpt.env.update(LD_PRELOAD=str(OPENCL / "libocl-extra-options.so"), CKPT_TEST_REFUSES_FILLS="1")
+    finished(ocl.start("refused"))
+
+
 # Of which the program shares the buffer's pages with the device, and not.
 @pytest.mark.parametrize("memory", ["shared", "own"])
 def test_a_transfer_in_pieces_is_one_command(ocl, memory):

@@ -78,6 +78,7 @@ LEFT_OUT = {name: why for why, names in {
     "it needs a file with the source of a kernel": ["build"],
     "it is a library": ["extra_options"],
     "it waits for the loss of its devices": ["lost"],
+    "it needs a device that refuses commands": ["refused"],
     "its launches have too many groups for small slices": ["torn"],
     "its programs are SPIR-V: see test_slicing_spirv.py": ["il"],
     "a test of its own runs it in slices": ["barrier_by_hand", "long_grid", "random", "slices"],

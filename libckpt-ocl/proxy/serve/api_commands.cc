@@ -74,7 +74,9 @@ void carry_out(Server &s, const CommandHeader &h, Reader r) {
     if (!call.ok()) return s.reply(h, CL_INVALID_VALUE);
     make<Fn>(s, h, call);
   } else if constexpr (enqueues) {
-    cl_int status = call.ok() ? enqueue(call) : CL_INVALID_VALUE;
+    cl_int status = !call.ok()                 ? CL_INVALID_VALUE
+                    : s.objects.found_failed() ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+                                               : enqueue(call);
     s.enqueued(h, call.template get<0>(), static_cast<cl_event>(call.made), status);
   } else {
     s.reply(h, call.ok() ? perform(s, call) : CL_INVALID_VALUE);

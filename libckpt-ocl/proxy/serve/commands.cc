@@ -12,7 +12,8 @@
 namespace ckpt::ocl {
 namespace {
 
-// The wait list at the end of a transfer. Finished events are no longer known, and are left out.
+// The wait list at the end of a transfer. Finished events are no longer known, and are left out;
+// of failed ones Objects::found_failed() tells.
 std::vector<cl_event> read_waits(Server &s, Reader &r) {
   std::vector<cl_event> out;
   u32 n = r.get<u32>();
@@ -125,6 +126,8 @@ void transfer(Server &s, const CommandHeader &h, Reader r) {
   cl_uint n = static_cast<cl_uint>(waits.size());
   if (!queue || !mem || !r.ok() || !p.data) {
     // status stays CL_INVALID_VALUE
+  } else if (s.objects.found_failed()) {
+    status = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   } else if (static_cast<Op>(h.op) == Op::Read) {
     status = ::clEnqueueReadBuffer(queue, mem, CL_FALSE, offset, size, p.data, n,
                                    list_or_null(waits), &event);
@@ -152,6 +155,8 @@ void transfer_rect(Server &s, const CommandHeader &h, Reader r) {
   cl_uint n = static_cast<cl_uint>(waits.size());
   if (!queue || !mem || !r.ok() || !sane || !p.data) {
     // status stays CL_INVALID_VALUE
+  } else if (s.objects.found_failed()) {
+    status = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   } else if (static_cast<Op>(h.op) == Op::ReadRect) {
     status = ::clEnqueueReadBufferRect(queue, mem, CL_FALSE, origin, zero, region, row, slice, 0, 0,
                                        p.data, n, list_or_null(waits), &event);

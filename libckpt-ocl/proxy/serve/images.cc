@@ -96,6 +96,8 @@ void transfer_image(Server &s, const CommandHeader &h, Reader r) {
   const cl_event *list = waits.empty() ? nullptr : waits.data();
   if (!queue || !image || !bytes || !r.ok() || !p.data) {
     // status stays CL_INVALID_VALUE
+  } else if (s.objects.found_failed()) {
+    status = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
   } else if (static_cast<Op>(h.op) == Op::ReadImage) {
     status =
         ::clEnqueueReadImage(queue, image, CL_FALSE, origin, region, 0, 0, p.data, n, list, &event);

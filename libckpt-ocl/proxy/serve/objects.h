@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <mutex>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "ring/table.h"
 
@@ -25,8 +27,9 @@ class Objects {
     if (before_use && static_cast<Kind>(kind) == Kind::Mem) before_use(number);
     std::lock_guard lock(mutex_);
     auto it = all_.find(number);
-    return it != all_.end() && static_cast<u8>(it->second.kind) == kind ? it->second.handle
-                                                                        : nullptr;
+    if (it != all_.end() && static_cast<u8>(it->second.kind) == kind) return it->second.handle;
+    if (static_cast<Kind>(kind) == Kind::Event && failed_.contains(number)) found_failed_ = true;
+    return nullptr;
   }
   template <class H>
   H get(Kind kind, u64 number) const {
@@ -41,13 +44,32 @@ class Objects {
     return handle;
   }
 
+  // The command of an event has ended. If it has failed, commands that still wait for the event
+  // fail, too: the client sends them before it learns of the end. The newest are kept.
+  void event_ended(u64 number, bool failed) {
+    std::lock_guard lock(mutex_);
+    all_.erase(number);
+    if (!failed) return;
+    failed_.insert(number);
+    if (failed_.size() > kMostFailed) failed_.erase(failed_.begin());
+  }
+  // Whether a failed event was looked up since the last call. Only the serving thread looks up
+  // events.
+  bool found_failed() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(found_failed_, false);
+  }
+
  private:
+  static constexpr size_t kMostFailed = 4096;
   struct Entry {
     Kind kind;
     void *handle;
   };
   mutable std::mutex mutex_;
   std::unordered_map<u64, Entry> all_;
+  std::set<u64> failed_;  // numbers of events
+  mutable bool found_failed_ = false;
 };
 
 // Releases a driver's object.

@@ -127,7 +127,7 @@ void Queues::finish(const Pending &p, cl_event event, cl_int status) {
   }
   // The output of a kernel's printf must appear before the application learns that it has finished.
   output_.flush();
-  if (p.number != 0) objects_.take(Kind::Event, p.number);
+  if (p.number != 0) objects_.event_ended(p.number, c.status < 0);
   {
     std::lock_guard lock(finished_mutex_);
     finished_.push_back(event);

@@ -151,14 +151,17 @@ void Server::reply(const CommandHeader &h, cl_int status, ByteView bytes) {
 
 void Server::enqueued(const CommandHeader &h, cl_command_queue queue, cl_event event, cl_int status,
                       Bytes data) {
+  objects.found_failed();  // not of the next command
   if (status == CL_SUCCESS && event && queues.has(queue)) {
     // The reply comes first, because a driver may call back before enqueued() returns.
     reply(h, status);
     return queues.enqueued(queue, h.made, event, std::move(data));
   }
   if (status == CL_SUCCESS) status = CL_INVALID_COMMAND_QUEUE;
+  if (h.made != 0) objects.event_ended(h.made, true);
   if (h.flags & kSync) return reply(h, status);
-  log::warn("the device refused a command (operation {}): OpenCL error {}", h.op, status);
+  if (status != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+    log::warn("the device refused a command (operation {}): OpenCL error {}", h.op, status);
   if (h.made != 0) channel.complete({h.made, status, 0, 0, 0, 0, 0});
 }
 

@@ -19,7 +19,7 @@
 // CKPT_TEST_ACCELERATOR: every device has that type, so that it counts as one with memory of its
 // own. CKPT_TEST_FAILS=FILE: likewise where the file exists, until the first large write to a
 // buffer, which fails and removes the file. CKPT_TEST_NO_COMPILER: every build fails, with a build
-// log.
+// log. CKPT_TEST_REFUSES_FILLS: the device has no memory to fill a buffer.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
@@ -273,6 +273,15 @@ extern "C" {
     return CL_OUT_OF_RESOURCES;
   auto real = next<decltype(&clEnqueueWriteBuffer)>("clEnqueueWriteBuffer");
   return real(queue, buffer, blocking, offset, size, data, n, list, event);
+}
+
+[[gnu::visibility("default")]] cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer,
+                                                          const void *pattern, size_t pattern_size,
+                                                          size_t offset, size_t size, cl_uint n,
+                                                          const cl_event *list, cl_event *event) {
+  if (in_proxy() && std::getenv("CKPT_TEST_REFUSES_FILLS")) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+  auto real = next<decltype(&clEnqueueFillBuffer)>("clEnqueueFillBuffer");
+  return real(queue, buffer, pattern, pattern_size, offset, size, n, list, event);
 }
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
