@@ -93,18 +93,20 @@ void DeferredCommands::release() {
   again_ = true;
   if (releasing_) return;
   releasing_ = true;
+  bool stop = false;
   while (std::exchange(again_, false)) {
     for (Entries one = take_ready(); !one.empty(); one = take_ready()) {
       // The queue counts it until it is sent, so that no later command overtakes it.
       lock.unlock();
       bool sent = run(one.front());
       if (sent) one.clear();
-      bool stop = gate().closing() && can_feed();
+      stop = gate().closing() && can_feed();
       lock.lock();
       if (!sent) put_back(one);
       if (stop) break;  // a checkpoint waits for this thread; the feeder goes on after it
     }
-    held_back_ = held_back_ || (gate().closing() && !queues_.empty());
+    // Also if the gate was opened again meanwhile: then nothing else would send the rest.
+    held_back_ = held_back_ || ((stop || gate().closing()) && !queues_.empty());
   }
   releasing_ = false;
   if (!held_back_) return;
