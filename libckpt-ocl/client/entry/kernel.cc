@@ -169,6 +169,20 @@ cl_int read_pointer(const KernelArgument &parameter, ArgumentValue &a, const voi
   return CL_SUCCESS;
 }
 
+// The driver's answer counts the local memory of the arguments that it has (OpenCL 3.0,
+// CL_KERNEL_LOCAL_MEM_SIZE), so that those are sent first, and it is asked each time.
+cl_int local_memory(Kernel &k, const Device &d, const Answer &out) {
+  ArgumentList local(k.values.size());
+  for (size_t i = 0; i < local.size(); i++)
+    if (k.values[i] && k.values[i]->kind == ArgKind::Local) local[i] = k.values[i];
+  Bytes value;
+  std::lock_guard lock(k.mutex);  // no deferred launch sends others in between
+  send_arguments(k, local);
+  cl_int status =
+      asked_info(InfoOf::KernelWorkGroup, k.number, d.number, CL_KERNEL_LOCAL_MEM_SIZE, value);
+  return status == CL_SUCCESS ? out.bytes(value) : status;
+}
+
 }  // namespace
 
 void send_arguments(Kernel &k, const ArgumentList &values) {
@@ -317,7 +331,9 @@ cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
   const auto &devices = k->program->devices;
   if (!d && !device && devices.size() == 1) d = devices.front();
   if (!d || !k->program->built_for(d)) return CL_INVALID_DEVICE;
-  return remote_info(InfoOf::KernelWorkGroup, *k, d->number, param, Answer{room, value, needed});
+  Answer out{room, value, needed};
+  if (param == CL_KERNEL_LOCAL_MEM_SIZE) return local_memory(*k, *d, out);
+  return remote_info(InfoOf::KernelWorkGroup, *k, d->number, param, out);
 }
 
 }  // namespace ckpt::ocl::entry

@@ -31,6 +31,12 @@ cl_int Answer::text(std::string_view s) const {
   return bytes(copy.c_str(), copy.size() + 1);
 }
 
+cl_int asked_info(InfoOf of, u64 object, u64 second, u32 param, Bytes &value) {
+  Writer w;
+  w.put(of).put(object).put(second).put(param);
+  return link().round_trip(Op::Info, 0, w.bytes(), &value);
+}
+
 cl_int remote_info(InfoOf of, u64 object, u64 second, u32 param, Bytes &value) {
   Cache &c = cache();
   Cache::Key key{object, of, second, param};
@@ -41,9 +47,7 @@ cl_int remote_info(InfoOf of, u64 object, u64 second, u32 param, Bytes &value) {
       return it->second.first;
     }
   }
-  Writer w;
-  w.put(of).put(object).put(second).put(param);
-  cl_int status = link().round_trip(Op::Info, 0, w.bytes(), &value);
+  cl_int status = asked_info(of, object, second, param, value);
   if (status == CL_DEVICE_NOT_AVAILABLE) return status;
   std::lock_guard lock(c.mutex);
   c.answers[key] = {status, value};

@@ -39,6 +39,8 @@ inline cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, Byt
   return remote_info(of, o.number, second, param, value);
 }
 cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, const Answer &out);
+// The same, neither from the cache nor into it.
+cl_int asked_info(InfoOf of, u64 object, u64 second, u32 param, Bytes &value);
 // Drops the cached answers about one object, or about all (nullptr).
 void forget_info(const Object *o);
 

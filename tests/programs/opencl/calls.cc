@@ -255,10 +255,28 @@ static void repeated_property(Cl &cl) {
   EXPECT(status == CL_INVALID_PROPERTY);
 }
 
+// It includes arguments in local memory, whenever they are set.
+static void local_memory(const Cl &cl) {
+  cl_kernel k = cl.kernel(cl.build("__kernel void f(__global int *d, __local int *l) {"
+                                   "  l[get_local_id(0)] = 1;"
+                                   "  barrier(CLK_LOCAL_MEM_FENCE);"
+                                   "  d[0] = l[0];"
+                                   "}"),
+                          "f");
+  for (size_t bytes : {256, 32768, 512}) {
+    cl_ulong size = 0;
+    CL(clSetKernelArg(k, 1, bytes, nullptr));
+    CL(clGetKernelWorkGroupInfo(k, cl.device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof size, &size,
+                                nullptr));
+    std::printf("local memory %llu\n", static_cast<unsigned long long>(size));
+  }
+}
+
 int main() {
   Cl cl;
   argument_info(cl);
   repeated_property(cl);
+  local_memory(cl);
   transfers(cl);
   rectangles(cl);
   errors_at_once(cl);
