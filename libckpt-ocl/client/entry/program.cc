@@ -134,10 +134,13 @@ cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
   if (status == CL_SUCCESS) status = link().round_trip(op, p.number, payload);
   forget_info(&p);
   keep_build_info(p);
+  // Destroyed after the lock is released: its kernels leave the registry, under whose lock the
+  // agent locks programs (requirements.cc).
+  decltype(p.sliced) sliced;
   std::lock_guard lock(p.mutex);
   if (!p.from_binary) p.options = options;
   p.containers.clear();
-  p.sliced.reset();
+  sliced = std::move(p.sliced);
   if (!p.was_linked) drop_superseded_entries(p);
   if (status != CL_SUCCESS) return status;
   record_headers(p, options);
