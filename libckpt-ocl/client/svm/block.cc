@@ -38,13 +38,12 @@ cl_int give_block(const Mem &m, int file) {
 
 // Replaces the reserved pages by those of the file.
 cl_int use_file(Mem &m, int file) {
-  SharedRange *range = SharedRange::add(m.shadow.data, m.size);
+  SharedRange *range = SharedRange::add(m.shadow.data, m.size, 1);
   if (!range) return CL_OUT_OF_HOST_MEMORY;
   if (!map_over(*range, file)) {
     range->remove();
     return CL_OUT_OF_HOST_MEMORY;
   }
-  range->use();
   m.shared = std::make_shared<SharedMemory>(range, 0);
   m.shared->in_proxy = true;
   return CL_SUCCESS;

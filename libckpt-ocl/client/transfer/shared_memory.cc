@@ -127,9 +127,8 @@ void share_own(Mem &m) {
   if (!add_edge(edges, l, l.begin, l.first, file->get()) ||
       !add_edge(edges, l, l.last, l.end, file->get()) || !give_to_proxy(m, file->get(), l.offset))
     return;
-  SharedRange *range = SharedRange::add(l.first, static_cast<size_t>(l.last - l.first));
+  SharedRange *range = SharedRange::add(l.first, static_cast<size_t>(l.last - l.first), 1);
   if (!range) return;
-  range->use();
   auto shared = std::make_shared<SharedMemory>(range, l.offset);
   if (!map_over(*range, file->get(), l.in_file(l.first))) return;
   shared->own = shared->in_proxy = true;

@@ -16,7 +16,7 @@ constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 }  // namespace
 
-SharedRange *SharedRange::add(std::byte *begin, size_t bytes) {
+SharedRange *SharedRange::add(std::byte *begin, size_t bytes, unsigned users) {
   SharedRange *r = g_ranges.load();
   for (bool taken = false; r; r = r->next_, taken = false)
     if (r->taken_.compare_exchange_strong(taken, true)) break;
@@ -28,7 +28,7 @@ SharedRange *SharedRange::add(std::byte *begin, size_t bytes) {
     while (!g_ranges.compare_exchange_weak(r->next_, r)) {
     }
   }
-  r->users_ = 0;
+  r->users_ = users;
   r->begin_ = begin;
   r->bytes_ = bytes;
   return r;

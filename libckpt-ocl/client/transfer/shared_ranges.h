@@ -21,8 +21,9 @@ namespace ckpt::ocl {
 
 class SharedRange {
  public:
-  // Before the pages become shared. nullptr: there is no memory for it.
-  static SharedRange *add(std::byte *begin, size_t bytes);
+  // Before the pages become shared, with its first users: a fork may come at once. nullptr: there
+  // is no memory for it.
+  static SharedRange *add(std::byte *begin, size_t bytes, unsigned users = 0);
   // The pages are private again, or unmapped.
   void remove();
 
