@@ -204,11 +204,9 @@ class OpenCl final : public agent::Participant {
     CKPT_CHECK(take_buffer_files());
     CKPT_CHECK(link().park());
     leave_buffer_files();
-    std::unordered_set<Mem *> mapped;
-    std::vector<Mem *> mems = registry().all<Mem>();
-    for (Mem *m : mems)
-      if (!m->maps.empty()) mapped.insert(m->root());
-    for (Mem *m : mems)  // an unmapped shadow holds nothing that the device does not have
+    const std::unordered_set<const Mem *> mapped = mapped_roots();
+    for (Mem *m :
+         registry().all<Mem>())  // an unmapped shadow holds nothing that the device does not have
       if (m->shadow.data && !m->svm && !mapped.contains(m))
         ::madvise(m->shadow.data, m->shadow.bytes, MADV_DONTNEED);
     return {};

@@ -64,6 +64,7 @@ Result<> recreate_objects(std::chrono::milliseconds &compiled) {
   std::map<u64, std::pair<Object *, const LedgerEntry *>> entries;
   for (Object *o : registry().all(Kind::None))
     for (const LedgerEntry &e : o->ledger_entries) entries[e.when] = {o, &e};
+  const std::unordered_set<const Mem *> mapped = mapped_roots();
   for (auto &[when, what] : entries) {
     auto [o, entry] = what;
     Clock::time_point begun = Clock::now();
@@ -71,7 +72,7 @@ Result<> recreate_objects(std::chrono::milliseconds &compiled) {
     cl_int status =
         link().round_trip(entry->op, o->number, entry->headers ? with_headers : entry->payload);
     if (status != CL_SUCCESS) return cannot_recreate(*o, status);
-    if (o->kind == Kind::Mem) CKPT_CHECK(share_memory_again(static_cast<Mem &>(*o)));
+    if (o->kind == Kind::Mem) CKPT_CHECK(share_memory_again(static_cast<Mem &>(*o), mapped));
     if (o->kind == Kind::Program) building += Clock::now() - begun;
   }
   compiled = std::chrono::duration_cast<std::chrono::milliseconds>(building);

@@ -134,15 +134,15 @@ std::string language(const Program &p) {
   return fmt::format("SPIR-V_{}.{}", (words[1] >> 16) & 0xff, (words[1] >> 8) & 0xff);
 }
 
-json kernels_of(const Program &p) {
-  json kernels = json::array();
+// In one pass: a library may have thousands of programs and kernels.
+std::unordered_map<const Program *, json> kernels_by_program() {
+  std::unordered_map<const Program *, json> all;
   for (Kernel *k : registry().all<Kernel>())
-    if (k->program.get() == &p)
-      kernels.push_back({{"name", k->name},
-                         {"work_items", k->max_work_items},
-                         {"local_size", k->max_local_size},
-                         {"local_bytes", k->max_local_bytes}});
-  return kernels;
+    all[k->program.get()].push_back({{"name", k->name},
+                                     {"work_items", k->max_work_items},
+                                     {"local_size", k->max_local_size},
+                                     {"local_bytes", k->max_local_bytes}});
+  return all;
 }
 
 // Without its kernels.
@@ -168,9 +168,11 @@ std::string requirements_as_json() {
   for (Device *d : registry().all<Device>())
     if (!d->partition) devices.push_back(device(*d));
   FileSets sets;
+  std::unordered_map<const Program *, json> kernels = kernels_by_program();
   for (Program *p : registry().all<Program>()) {
+    auto own = kernels.find(p);
     programs.push_back(program(*p, sets));
-    programs.back()["kernels"] = kernels_of(*p);
+    programs.back()["kernels"] = own == kernels.end() ? json::array() : std::move(own->second);
   }
   return text_of({{"devices", devices}, {"programs", programs}, {"file_sets", sets.all()}});
 }

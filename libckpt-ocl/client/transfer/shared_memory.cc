@@ -61,12 +61,6 @@ bool may_share(const Mem &m) {
          g_files.load() < kMostFiles;
 }
 
-bool is_mapped(Mem &root) {
-  std::vector<Mem *> all = registry().all<Mem>();
-  return std::any_of(all.begin(), all.end(),
-                     [&](Mem *m) { return m->root() == &root && !m->maps.empty(); });
-}
-
 // A new buffer, or one whose contents are only in the image.
 void share_empty(Mem &m) {
   m.shared.reset();
@@ -253,12 +247,19 @@ void close_buffer_files() {
   }
 }
 
-Result<> share_memory_again(Mem &m) {
+std::unordered_set<const Mem *> mapped_roots() {
+  std::unordered_set<const Mem *> roots;
+  for (Mem *m : registry().all<Mem>())
+    if (!m->maps.empty()) roots.insert(m->root());
+  return roots;
+}
+
+Result<> share_memory_again(Mem &m, const std::unordered_set<const Mem *> &mapped) {
   if (m.svm) return share_block_again(m);
   if (m.block) return share_in_block_again(m);
   if (m.parent || m.image) return {};
   if (!m.shared || !m.shared->range->in_use()) {
-    if (m.shared || !m.shadow.data || !is_mapped(m)) share_empty(m);
+    if (m.shared || !m.shadow.data || !mapped.contains(&m)) share_empty(m);
     return {};
   }
   SharedMemory &s = *m.shared;

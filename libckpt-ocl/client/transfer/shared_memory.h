@@ -32,6 +32,8 @@
 // Members are changed only while a buffer is being made, or with the gate closed.
 #pragma once
 
+#include <unordered_set>
+
 #include "libckpt-ocl/client/object/objects.h"
 #include "libckpt-ocl/client/transfer/edges.h"
 #include "libckpt-ocl/client/transfer/shared_ranges.h"
@@ -79,8 +81,10 @@ Result<> take_buffer_files();
 void leave_buffer_files();
 // For attach_again().
 Result<> map_buffer_files();
-// For attach(): the buffer was made again, and is empty.
-Result<> share_memory_again(Mem &m);
+// The roots of which a part is mapped. With the gate closed.
+std::unordered_set<const Mem *> mapped_roots();
+// For attach(): the buffer was made again, and is empty. `mapped`: mapped_roots().
+Result<> share_memory_again(Mem &m, const std::unordered_set<const Mem *> &mapped);
 // For resume(). Memory of the program's own that the new device does not share is given up only
 // here, because a move that fails goes back to a device that shares it.
 void close_buffer_files();
