@@ -21,8 +21,6 @@
 namespace ckpt::remote {
 namespace {
 
-constexpr std::chrono::seconds kSilence{20};
-
 struct FreeList {
   void operator()(addrinfo *list) const { ::freeaddrinfo(list); }
 };
@@ -143,13 +141,12 @@ void set_up_tcp(int socket) {
   auto set = [socket](int level, int name, int value) {
     ::setsockopt(socket, level, name, &value, sizeof value);
   };
-  constexpr int kInterval = 5;
+  constexpr int kInterval = 5;  // four times: kSilence
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, kInterval);
   set(IPPROTO_TCP, TCP_KEEPINTVL, kInterval);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::chrono::milliseconds(kSilence).count()));
 }
 
 }  // namespace ckpt::remote

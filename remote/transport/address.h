@@ -33,7 +33,8 @@ Result<UniqueFd> listen_at(const Address &address);
 // On a UNIX socket, for every user of the node; admission is by uid. Replaces the socket of a
 // server that has ended.
 Result<UniqueFd> listen_at_path(const std::string &path);
-// Small frames are sent at once. A peer on a machine that has failed is noticed after about 20 s.
+// Small frames are sent at once. While nothing is sent, a peer on a machine that has failed is
+// noticed after about 20 s; otherwise the stream notices it (stream.h).
 void set_up_tcp(int socket);
 
 }  // namespace ckpt::remote

@@ -2,6 +2,9 @@
 //
 // A connection as a stream of bytes: a UNIX socket, or TCP with TLS (tls_stream.h). One thread may
 // read while another one writes.
+//
+// A TCP peer is lost if it has acknowledged nothing for 20 s. One that only does not read is waited
+// for: its machine answers. (TCP_USER_TIMEOUT would end both, tcp(7).)
 #pragma once
 
 #include <chrono>
@@ -11,6 +14,8 @@
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+
+struct tcp_info;  // of <linux/tcp.h> or <netinet/tcp.h>, which exclude each other
 
 namespace ckpt::remote {
 
@@ -30,11 +35,16 @@ class Stream {
   virtual bool is_plain() const = 0;
 };
 
+inline constexpr std::chrono::milliseconds kSilence{20'000};
+
+// Whether the other machine has not answered for so long, although it was asked several times.
+bool is_silent(const tcp_info &state, std::chrono::milliseconds silence);
+
 // The bytes go through the socket as they are.
 class SocketStream : public Stream {
  public:
-  // The socket does not block from now on.
-  explicit SocketStream(UniqueFd socket);
+  // The socket does not block from now on. `silence`: after which a TCP peer is lost.
+  explicit SocketStream(UniqueFd socket, std::chrono::milliseconds silence = kSilence);
   SocketStream(const SocketStream &) = delete;
 
   Result<size_t> read_some(std::span<std::byte> into) override;
@@ -51,7 +61,11 @@ class SocketStream : public Stream {
   std::optional<Clock::time_point> deadline() const { return deadline_; }
 
  private:
+  // Of TCP: an error if its peer is lost.
+  Result<> check_peer() const;
+
   UniqueFd socket_;
+  std::chrono::milliseconds silence_;
   std::optional<Clock::time_point> deadline_;
 };
 

@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -305,6 +306,19 @@ def test_a_killed_server_is_a_device_error(nodes, tls):
     os.kill(nodes.drivers()[0], signal.SIGKILL)
     assert job.wait() == 46  # CUDA_ERROR_DEVICE_UNAVAILABLE
     assert "the CUDA device is lost" in job.error_text
+
+
+@pytest.mark.full
+def test_a_server_that_does_not_read_for_long_is_waited_for(nodes):
+    """Its node answers all the time, so the link is not down."""
+    job = nodes.start("remote_calls.cu", "much", device=nodes.device(nodes.server.tls))
+    job.wait_text("READY")
+    driver = nodes.drivers()[0]
+    os.kill(driver, signal.SIGSTOP)
+    (nodes.ckpt.folder / "go").touch()
+    time.sleep(25)
+    os.kill(driver, signal.SIGCONT)
+    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
 
 
 def test_a_users_memory_is_limited(ckpt, make):  # noqa: F811

@@ -5,7 +5,10 @@
 //
 //   remote_calls          checks itself
 //   remote_calls wait     computes until a call fails, and exits with that error
+//   remote_calls much     copies 128 MiB to the device and back, once the file "go" exists
 //   remote_calls memory   prints how allocations of some sizes end
+#include <unistd.h>
+
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -256,6 +259,23 @@ static int wait_for_failure() {
   }
 }
 
+// More than all buffers on the way take, and nothing that could be compressed, once the file "go"
+// exists.
+static int copy_much() {
+  constexpr size_t kWords = 32 << 20;
+  std::vector<unsigned> from(kWords), to(kWords);
+  for (unsigned i = 0, x = 1; i < kWords; i++) from[i] = x = x * 1664525 + 1013904223;
+  unsigned *p;
+  CUDA(cudaMalloc(&p, kWords * sizeof *p));
+  std::printf("READY\n");
+  std::fflush(stdout);
+  while (::access("go", F_OK) != 0) ::usleep(10'000);
+  CUDA(cudaMemcpy(p, from.data(), kWords * sizeof *p, cudaMemcpyHostToDevice));
+  CUDA(cudaMemcpy(to.data(), p, kWords * sizeof *p, cudaMemcpyDeviceToHost));
+  CHECK(from == to);
+  return passed();
+}
+
 static void print_allocation(size_t mib, void **out) {
   cudaError_t e = cudaMalloc(out, mib << 20);
   std::printf("%zu MiB: %d\n", mib, static_cast<int>(e));
@@ -264,6 +284,7 @@ static void print_allocation(size_t mib, void **out) {
 int main(int argc, char **argv) {
   std::string what = argc > 1 ? argv[1] : "";
   if (what == "wait") return wait_for_failure();
+  if (what == "much") return copy_much();
   if (what == "memory") {
     void *a, *b, *c;
     print_allocation(8, &a);
