@@ -86,6 +86,7 @@ CUresult op_make_array(Call &c) {
   CUarray made = nullptr;
   CUresult e = c.server.arrays.make(d, made);
   if (e != CUDA_SUCCESS) return e;
+  c.makes = true;
   c.put_number(number, made, c.header.context);
   if (!c.malformed) c.server.arrays.add(number, d);
   return e;
@@ -100,6 +101,7 @@ CUresult op_make_mipmap(Call &c) {
   CUmipmappedArray made = nullptr;
   CUresult e = c.server.arrays.make_mipmap(d, levels, made);
   if (e != CUDA_SUCCESS) return e;
+  c.makes = true;
   c.put_number(number, made, c.header.context);
   if (!c.malformed) c.server.arrays.add(number, d, levels);
   return e;

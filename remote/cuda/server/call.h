@@ -28,6 +28,7 @@ struct Call {
   bool malformed = false;  // the connection ends
   u64 ended = 0;           // the number of an object that the call has ended
   u64 emptied = 0;         // that of one of which all that it owns has ended
+  bool makes = false;      // an object that it gives out is a new one
   bool waits = false;      // it reports the errors of earlier one-way calls
 
   CUresult reject() {

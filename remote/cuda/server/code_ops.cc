@@ -58,6 +58,7 @@ CUresult op_load(Call &c) {
   CUresult e =
       library ? load_library(code->code, jit, &made) : load_module(code->code, jit, &module);
   c.server.code.keep(std::move(*code));
+  c.makes = true;
   if (e == CUDA_SUCCESS && library) c.put_number(number, made, 0);
   if (e == CUDA_SUCCESS && !library) c.put_number(number, module, c.header.context);
   put(c.out, jit.answer());

@@ -147,6 +147,14 @@ void translate_result(const DeviceNumbers &devices, Tuple &all) {
     if (devices.translates()) std::get<0>(all).value = devices.count();
 }
 
+// Any other line that gives out an object may find one that the program has already.
+constexpr bool always_makes(std::string_view symbol) {
+  for (std::string_view s : {"cuCtxCreate_v2", "cuStreamCreate", "cuStreamCreateWithPriority",
+                             "cuEventCreate", "cuMemPoolCreate"})
+    if (s == symbol) return true;
+  return false;
+}
+
 // What is found in code belongs to it; anything else to the context.
 u64 owner_of(const Call &c, u64 first) {
   Kind kind = kind_of(first);
@@ -178,6 +186,7 @@ struct Line<I, does, CUresult (*)(A...)> {
       (bound_text<decltype(all), N>(all), ...);
       translate_device<I>(c.server.devices, all);
       c.waits = does == Does::Wait;
+      c.makes = always_makes(kSymbol<I>);
       auto real = reinterpret_cast<CUresult (*)(A...)>(driver().entries[static_cast<size_t>(I)]);
       if (!real) return CUDA_ERROR_NOT_SUPPORTED;
       e = real(std::get<N>(all).get()...);

@@ -10,11 +10,11 @@ void *Objects::real(Kind kind, u64 number) const {
   return found == all_.end() ? nullptr : found->second.real;
 }
 
-u64 Objects::number(u64 wanted, void *real, u64 owner) {
+u64 Objects::number(u64 wanted, void *real, u64 owner, bool made) {
   if (real == nullptr) return 0;
   std::lock_guard lock(mutex_);
   auto known = numbers_.find({kind_of(wanted), real});
-  if (known != numbers_.end()) return known->second;
+  if (known != numbers_.end() && !made) return known->second;
   if (!all_.try_emplace(wanted, Object{real, owner}).second) return 0;
   numbers_[{kind_of(wanted), real}] = wanted;
   return wanted;
@@ -37,7 +37,8 @@ std::vector<u64> Objects::end_locked(std::vector<u64> ended) {
   for (size_t i = 0; i < ended.size(); i++) {
     auto found = all_.find(ended[i]);
     if (found == all_.end()) continue;
-    numbers_.erase({kind_of(ended[i]), found->second.real});
+    auto named = numbers_.find({kind_of(ended[i]), found->second.real});
+    if (named != numbers_.end() && named->second == ended[i]) numbers_.erase(named);
     all_.erase(found);
     if (Kind kind = kind_of(ended[i]); kind == Kind::Stream || kind == Kind::Event) continue;
     for (const auto &[other, o] : all_)

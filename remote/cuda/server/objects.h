@@ -21,8 +21,10 @@ class Objects {
   // Null: there is no such object, or it is of another kind.
   void *real(Kind kind, u64 number) const;
   // The number of this object of the driver; `wanted` if it is new. 0: another object has that
-  // number. `owner`: the number of its owner; 0: it has none.
-  u64 number(u64 wanted, void *real, u64 owner);
+  // number. `owner`: the number of its owner; 0: it has none. `made`: the driver has just made it,
+  // so an earlier object with this address has ended, although end() may not have been called yet:
+  // another thread may have made the call that ended it.
+  u64 number(u64 wanted, void *real, u64 owner, bool made = false);
   // The object has ended, with all that it owns. Returns the numbers of all these.
   std::vector<u64> end(u64 number);
   // The same for all that it owns, but not for itself.

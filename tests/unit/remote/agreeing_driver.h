@@ -47,6 +47,18 @@ inline CUresult make_memory(CUmemGenericAllocationHandle *, size_t, const CUmemA
   return CUDA_SUCCESS;
 }
 
+// All events have one address. `at_event_end`: called while an event ends, if it is set.
+inline CUresult make_event(CUevent *out, unsigned) {
+  static int event;
+  if (out) *out = reinterpret_cast<CUevent>(&event);
+  return CUDA_SUCCESS;
+}
+inline std::atomic<void (*)()> at_event_end{nullptr};
+inline CUresult end_event(CUevent) {
+  if (auto f = at_event_end.load()) f();
+  return CUDA_SUCCESS;
+}
+
 inline Driver make_driver() {
   Driver d{};
 #define X(symbol, type) d.symbol = &Agrees<type>::call;
@@ -58,6 +70,11 @@ inline Driver make_driver() {
   d.cuKernelGetParamInfo = no_parameters;
   d.cuLaunchHostFunc = no_host_functions;
   for (void *&entry : d.entries) entry = reinterpret_cast<void *>(&Agrees<CUresult (*)()>::call);
+  auto set = [&d](api::CudaId id, auto f) {
+    d.entries[static_cast<size_t>(id)] = reinterpret_cast<void *>(f);
+  };
+  set(api::CudaId::id_cuEventCreate, make_event);
+  set(api::CudaId::id_cuEventDestroy_v2, end_event);
   return d;
 }
 

@@ -51,8 +51,8 @@ struct Program {
     FrameHeader h{static_cast<u32>(body.size()), static_cast<u16>(type), 0};
     if (socket->write(view(&h, sizeof h))) (void)socket->write(body);
   }
-  void call(u16 op, ByteView arguments, bool one_way = false) {
-    CallHeader h{1, op, one_way, 0};
+  void call(u16 op, ByteView arguments, bool one_way = false, u32 lane = 1) {
+    CallHeader h{lane, op, one_way, 0};
     Writer w;
     send(Frame::CudaCall, w.raw(&h, sizeof h).raw(arguments.data(), arguments.size()).bytes());
   }
@@ -65,13 +65,14 @@ struct Program {
     read(body);
     return {body.begin() + sizeof(ReplyHeader), body.end()};
   }
-  CUresult reply() {
+  CUresult reply(Bytes *results = nullptr) {
     FrameHeader h{};
     ReplyHeader r{};
     read(std::as_writable_bytes(std::span(&h, 1)));
     read(std::as_writable_bytes(std::span(&r, 1)));
     Bytes rest(h.bytes - sizeof r);
     read(rest);
+    if (results) *results = std::move(rest);
     return static_cast<CUresult>(r.status);
   }
   void read(std::span<std::byte> into) {
@@ -344,6 +345,38 @@ TEST_CASE("objects have the numbers that the program wants, and end with their o
   CHECK(all.end(context).size() == 3);
   CHECK(all.real(Kind::Function, function) == nullptr);
   CHECK(all.number(make_number(Kind::Function, 11), &c, 0) == make_number(Kind::Function, 11));
+}
+
+std::atomic<bool> event_made{false};
+
+TEST_CASE("an event that gets the address of one that another thread ends is a new one") {
+  constexpr u16 kEventCreate = 132, kEventDestroy = 133;
+  u64 first = make_number(Kind::Event, 1), second = make_number(Kind::Event, 2);
+  Program p;
+  auto make = [&p](u64 wanted, u32 lane) {
+    p.call(kEventCreate, Writer().put(wanted).put(u32{0}).bytes(), false, lane);
+    Bytes number;
+    CHECK(p.reply(&number) == CUDA_SUCCESS);
+    Reader r(number);
+    return r.get<u64>();
+  };
+  auto end = [&p](u64 number) {
+    p.call(kEventDestroy, Writer().put(number).bytes());
+    return p.reply();
+  };
+  CHECK(make(first, 1) == first);
+  at_event_end = [] {  // the driver has ended it, and has not returned yet
+    for (int i = 0; i < 1000 && !event_made; i++)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  };
+  p.call(kEventDestroy, Writer().put(first).bytes());
+  CHECK(make(second, 2) == second);
+  event_made = true;
+  CHECK(p.reply() == CUDA_SUCCESS);
+  CHECK(end(first) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(end(second) == CUDA_SUCCESS);
+  CHECK(p.hang_up());
+  at_event_end = nullptr;
 }
 
 TEST_CASE(
