@@ -10,14 +10,19 @@ void *Objects::real(Kind kind, u64 number) const {
   return found == all_.end() ? nullptr : found->second.real;
 }
 
-u64 Objects::number(u64 wanted, void *real, u64 owner, bool made) {
+u64 Objects::number(u64 wanted, void *real, u64 owner, bool made, u64 context) {
   if (real == nullptr) return 0;
   std::lock_guard lock(mutex_);
   auto known = numbers_.find({kind_of(wanted), real});
   if (known != numbers_.end() && !made) return known->second;
-  if (!all_.try_emplace(wanted, Object{real, owner}).second) return 0;
+  if (!all_.try_emplace(wanted, Object{real, owner, context}).second) return 0;
   numbers_[{kind_of(wanted), real}] = wanted;
   return wanted;
+}
+
+bool Objects::Object::ends_with(u64 number, Kind own_kind) const {
+  bool of_context = own_kind == Kind::Function || own_kind == Kind::Module;
+  return owner == number || (of_context && context == number);
 }
 
 std::vector<u64> Objects::end(u64 number) {
@@ -29,7 +34,7 @@ std::vector<u64> Objects::end_owned_by(u64 number) {
   std::lock_guard lock(mutex_);
   std::vector<u64> owned;
   for (const auto &[other, o] : all_)
-    if (o.owner == number) owned.push_back(other);
+    if (o.ends_with(number, kind_of(other))) owned.push_back(other);
   return end_locked(std::move(owned));
 }
 
@@ -42,7 +47,7 @@ std::vector<u64> Objects::end_locked(std::vector<u64> ended) {
     all_.erase(found);
     if (Kind kind = kind_of(ended[i]); kind == Kind::Stream || kind == Kind::Event) continue;
     for (const auto &[other, o] : all_)
-      if (o.owner == ended[i]) ended.push_back(other);
+      if (o.ends_with(ended[i], kind_of(other))) ended.push_back(other);
   }
   return ended;
 }

@@ -4,7 +4,8 @@
 // nowhere.
 //
 // An object ends with its owner: a kernel with its library, a stream with its context. The driver
-// may then give its handle to another object.
+// may then give its handle to another object. What a kernel or a library is in one context (a
+// function, a module) ends with that context, too.
 #pragma once
 
 #include <map>
@@ -24,7 +25,8 @@ class Objects {
   // number. `owner`: the number of its owner; 0: it has none. `made`: the driver has just made it,
   // so an earlier object with this address has ended, although end() may not have been called yet:
   // another thread may have made the call that ended it.
-  u64 number(u64 wanted, void *real, u64 owner, bool made = false);
+  // `context`: the current one, or 0.
+  u64 number(u64 wanted, void *real, u64 owner, bool made = false, u64 context = 0);
   // The object has ended, with all that it owns. Returns the numbers of all these.
   std::vector<u64> end(u64 number);
   // The same for all that it owns, but not for itself.
@@ -36,6 +38,9 @@ class Objects {
   struct Object {
     void *real;
     u64 owner;
+    u64 context;
+
+    bool ends_with(u64 number, Kind own_kind) const;
   };
   std::vector<u64> end_locked(std::vector<u64> ended);
 

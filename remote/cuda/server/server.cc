@@ -71,7 +71,7 @@ void Server::keep_late_error(CUresult e) {
 }
 
 void Call::put_number(u64 wanted, void *real, u64 owner) {
-  u64 number = server.objects.number(wanted, real, owner, makes);
+  u64 number = server.objects.number(wanted, real, owner, makes, header.context);
   if (number == 0 && real) (void)reject();
   out.put(number);
 }

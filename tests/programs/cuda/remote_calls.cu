@@ -248,6 +248,19 @@ static void check_threads() {
   CUDA(cudaFree(p));
 }
 
+// A device's pool and the kernels of the program outlive a reset; functions are found again.
+static void check_reset() {
+  for (int round = 0; round < 3; round++) {
+    void *p;
+    cudaFunction_t function = nullptr;
+    CUDA(cudaMallocAsync(&p, 64, nullptr));
+    CUDA(cudaFreeAsync(p, nullptr));
+    CUDA(cudaGetFuncBySymbol(&function, reinterpret_cast<const void *>(add)));
+    CHECK(function != nullptr);
+    CUDA(cudaDeviceReset());
+  }
+}
+
 static int wait_for_failure() {
   int *p;
   CUDA(cudaMalloc(&p, sizeof *p));
@@ -307,5 +320,6 @@ int main(int argc, char **argv) {
   check_threads();
   say<<<1, 2>>>(7);
   CUDA(cudaDeviceSynchronize());
+  check_reset();
   return passed();
 }

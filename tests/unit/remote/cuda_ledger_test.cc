@@ -89,13 +89,15 @@ TEST_CASE("a primary context counts its users") {
   CHECK(p.ledger.primary_of(0) == 0);
 }
 
-TEST_CASE("libraries and their kernels outlive the context in which they were loaded") {
+TEST_CASE("libraries, their kernels, and pools outlive the context in which they were loaded") {
   Recorded p;
   u64 library = p.make(Kind::Library, 0), kernel = p.make(Kind::Kernel, library);
   u64 function = p.make(Kind::Function, kernel), stream = p.make(Kind::Stream, p.context);
   p.ledger.set(p.context, "limit", call(3, p.context));
   p.ledger.set(kernel, "attribute", call(3, p.context));
+  u64 pool = p.make(Kind::Pool, 0);
   p.ledger.end_all_of(p.context);
+  CHECK(p.ledger.lives(pool));
   CHECK(p.ledger.lives(library));
   CHECK(p.ledger.lives(kernel));
   CHECK(p.ledger.lives(p.context));

@@ -392,6 +392,24 @@ TEST_CASE(
   CHECK(all.size() == 3);
 }
 
+TEST_CASE("what a kernel is in a context ends with it, and the kernel and pools do not") {
+  Objects all;
+  int a = 0, b = 0, c = 0, d = 0, e = 0;
+  u64 context = all.number(make_number(Kind::Context, 7), &a, 0);
+  u64 library = all.number(make_number(Kind::Library, 1), &b, 0, true, context);
+  u64 kernel = all.number(make_number(Kind::Kernel, 2), &c, library, false, context);
+  u64 pool = all.number(make_number(Kind::Pool, 3), &e, 0, false, context);
+  auto find = [&](u64 serial) {
+    return all.number(make_number(Kind::Function, serial), &d, kernel, false, context);
+  };
+  u64 function = find(4);
+  CHECK(all.end_owned_by(context) == std::vector<u64>{function});
+  CHECK(find(5) == make_number(Kind::Function, 5));
+  CHECK(all.end(context).size() == 2);
+  CHECK(all.real(Kind::Kernel, kernel) == &c);
+  CHECK(all.real(Kind::Pool, pool) == &e);
+}
+
 TEST_CASE("a mipmapped array counts with all its levels, and its level with nothing") {
   Program p;
   CUDA_ARRAY3D_DESCRIPTOR d{64, 32, 0, CU_AD_FORMAT_FLOAT, 1, 0};

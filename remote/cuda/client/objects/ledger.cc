@@ -11,10 +11,11 @@ void forget_settings_of(Map &settings, u64 number) {
   std::erase_if(settings, [&](const auto &s) { return s.second.number == number; });
 }
 
-// Libraries and their kernels are of no context.
+// Libraries and their kernels are of no context, and pools are of a device.
 bool is_of_context(u64 number) {
   Kind kind = kind_of(number);
-  return kind != Kind::Context && kind != Kind::Library && kind != Kind::Kernel;
+  return kind != Kind::Context && kind != Kind::Library && kind != Kind::Kernel &&
+         kind != Kind::Pool;
 }
 
 std::vector<Ledger::Object> in_order(std::vector<Ledger::Object> all) {

@@ -52,7 +52,8 @@ class Ledger {
   void set(u64 of, std::string key, LedgerCall call);
   // The object has ended, with all that it owned. Returns the numbers of all these.
   std::vector<u64> end(u64 number);
-  // Everything has ended that was made in the context; not the context itself, and no library.
+  // Everything has ended that was made in the context; not the context itself, no library
+  // and no pool.
   std::vector<u64> end_all_of(u64 context);
 
   bool lives(u64 number) const;
