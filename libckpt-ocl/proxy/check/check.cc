@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/proxy/check/check.h"
 
+#include <algorithm>
 #include <regex>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -54,6 +56,16 @@ std::string why_not_at(const json &block) {
         address);
   ::munmap(reinterpret_cast<void *>(address), bytes);
   return {};
+}
+
+// A reason is one line. The lines of a compiler that name errors, or all if none does.
+std::string errors_on_one_line(std::string log) {
+  std::string errors;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("error") != std::string::npos) errors += (errors.empty() ? "" : " | ") + line;
+  std::ranges::replace(log, '\n', ' ');
+  return errors.empty() ? log : errors;
 }
 
 // The source without its comments, in which names do not count.
@@ -230,7 +242,8 @@ class Check {
             : from_units(context, {device_.id}, w.units, w.options, status, &log);
     if (status != CL_SUCCESS)
       add_reason("program {} does not compile for \"{}\"{}: {}", w.number, device_.name,
-                 likely_cause(w), log.empty() ? build_log(program, device_.id) : log);
+                 likely_cause(w),
+                 errors_on_one_line(log.empty() ? build_log(program, device_.id) : log));
     for (const json &k : json_list(p, "kernels"))
       if (status == CL_SUCCESS) launches(program, k);
     release_handle(Kind::Program, program);
