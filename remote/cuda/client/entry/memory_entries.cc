@@ -74,6 +74,7 @@ CUresult host_attribute(const HostRange &r, CUpointer_attribute what, u64 p, voi
 }  // namespace
 
 CUresult settle(u64 context) {
+  if (!ledger().lives(context)) return CUDA_SUCCESS;  // its work has ended with it
   if (can_wait_there() && !kernel_failed()) {
     link().send(number(Op::Settle), context, {});
     return CUDA_SUCCESS;
