@@ -18,6 +18,7 @@ struct Texts {
   std::string source, options;
   std::vector<Container::Unit> units;
   Headers files;
+  bool misses_files = false;
 
   template <class F>
   void each(F f) const {
@@ -29,11 +30,19 @@ struct Texts {
       for (const Headers::File &file : u.files.files) f(file.text);
     }
   }
+
+  // Whether one of them, or a name that is defined by an option, could be a wait for other blocks.
+  bool may_wait() const {
+    bool may = misses_files || slicing::may_wait(options);
+    for (const Container::Unit &u : units) may = may || slicing::may_wait(u.options);
+    each([&may](const std::string &text) { may = may || slicing::may_wait(text); });
+    return may;
+  }
 };
 
 Texts texts_of(Program &p) {
   std::lock_guard lock(p.mutex);
-  Texts t{p.source, p.options, link_units_of(p), {}};
+  Texts t{p.source, p.options, link_units_of(p), {}, !p.missed_files.empty()};
   if (p.files) t.files = *p.files;
   return t;
 }
@@ -124,10 +133,8 @@ std::shared_ptr<SlicedProgram> make_sliced(Program &p) {
     made->whole = "its program's source is unknown";
   made->hash = fnv1a(texts.options);
   if (!p.il.empty()) survey_il(p, *made);
-  texts.each([&](const std::string &text) {
-    made->may_wait = made->may_wait || slicing::may_wait(text);
-    made->hash = fnv1a(text, made->hash);
-  });
+  made->may_wait = made->may_wait || texts.may_wait();
+  texts.each([&](const std::string &text) { made->hash = fnv1a(text, made->hash); });
   if (made->whole.empty() && has_variables(p))
     made->whole = "its program has variables at program scope";
   return made;
