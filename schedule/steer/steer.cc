@@ -324,10 +324,11 @@ class Steering {
     // Its own nodes are free from the next tick on, so its plan begins there at the earliest.
     double done = estimates_.done_by_now(j);
     Plan plan = plan_for(j, 1 - done);
+    // Where no class has enough nodes any more, as some were drained, it would wait without end.
     bool stays =
-        !plan.empty() && plan.front().on == j.running->on && plan.front().begin <= now_ + 1;
+        plan.empty() || (plan.front().on == j.running->on && plan.front().begin <= now_ + 1);
     if (stays) {
-      reserve(j, plan);
+      if (!plan.empty()) reserve(j, plan);
       decisions_.extensions.push_back({j.id, leaves_at(plan)});
     } else {
       decisions_.moves.push_back({j.id, done, estimates_.planned_checkpoint(j)});

@@ -348,7 +348,8 @@ exec sed "s/@/$mark/g" "$file"
 SCONTROL = """#!/bin/sh
 if [ "$1" = show ]; then
   for n in n1 n2; do
-    echo "NodeName=$n Arch=x86_64 CPUAlloc=0 CPUTot=2 ActiveFeatures=fast,$n RealMemory=4000 State=IDLE Partitions=all,of_$n"
+    [ "$n" = "$DRAINED" ] && state=IDLE+DRAIN || state=IDLE
+    echo "NodeName=$n Arch=x86_64 CPUAlloc=0 CPUTot=2 ActiveFeatures=fast,$n RealMemory=4000 State=$state Partitions=all,of_$n"
   done
 elif echo >>"$CALLS.processes"; [ $# = 0 ]; then
   while read -r line; do echo "scontrol: $line"; echo "$line" >>"$CALLS"; done
@@ -365,7 +366,8 @@ JobFields = {"job_id": "JobID", "job_state": "State", "comment": "Comment", "sub
 
 @pytest.fixture
 def queue(tmp_path):
-    """queue(jobs, options…)  runs one round, and returns what the daemon has asked of Slurm; now: of the fixture's time"""
+    """queue(jobs, options…)  runs one round, and returns what the daemon has asked of Slurm; now: of the fixture's time;
+    drained: a node"""
     for name, text in {"squeue": SQUEUE, "scontrol": SCONTROL, "scancel": SCONTROL}.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
@@ -373,15 +375,15 @@ def queue(tmp_path):
     env = dict(os.environ, PATH=f"{tmp_path}:{os.environ['PATH']}", QUEUE=str(tmp_path / "queue"), CALLS=str(tmp_path / "calls"),
                SQUEUE_USERS="x", SQUEUE_STATES="RUNNING")
 
-    def round(jobs, *options, version="24.11.5"):
+    def round(jobs, *options, version="24.11.5", drained="", classes="fast:1"):
         fields = recorded.FIELDS if version >= "24.11" else recorded.FIELDS[:-1]
         jobs = [dict(recorded.USUAL, **{JobFields.get(k, k): v for k, v in j.items()}) for j in jobs]
         (tmp_path / "queue").write_text("".join("@".join(str(j[f]) for f in fields) + "@\n" for j in jobs))
         (tmp_path / "queue.excluded").write_text("".join(f"{j['JobID']}@{j['ExcNodes']}@\n" for j in jobs))
-        env["VERSION"] = version
+        env.update(VERSION=version, DRAINED=drained)
         (tmp_path / "calls").write_text("")
         (tmp_path / "calls.processes").write_text("")
-        r = subprocess.run([str(BUILD / "tools" / "ckpt-schedd"), "--classes=fast:1", *([] if "--release" in options else ["--once"]), f"--state={tmp_path}/state.json",
+        r = subprocess.run([str(BUILD / "tools" / "ckpt-schedd"), f"--classes={classes}", *([] if "--release" in options else ["--once"]), f"--state={tmp_path}/state.json",
                             "--history=/dev/null", *options], env=env, capture_output=True, text=True, timeout=60)
         assert r.returncode == 0, r.stderr
         round.said = r.stdout + r.stderr
@@ -418,6 +420,19 @@ def test_a_job_that_slurm_does_not_start_takes_no_nodes_from_others(queue, why):
     blocked = queue.job(1, "ckpt:seconds=60,held", 20, 2, **why)
     asked = queue([blocked, queue.job(2, "ckpt:seconds=60,held", 10)])
     assert "JobId=1 StartTime=now ReqNodeList=n" not in asked and "JobId=2 StartTime=now ReqNodeList=n1" in asked, asked
+
+
+@pytest.mark.parametrize("drained", ["n1", "n2"])
+def test_a_job_keeps_its_other_nodes_when_one_is_drained(queue, drained):
+    """One that runs on both, and one that was placed there. Slurm could start no other job there."""
+    runs = queue.job(1, "ckpt:seconds=600,held", 20, 2, job_state="RUNNING", nodes="n1,n2", start_time=queue.now - 60)
+    asked = queue([runs, queue.job(2, "ckpt:seconds=60,held", 10)], drained=drained)
+    assert "JobId=2 StartTime=now ReqNodeList=n" not in asked and "USR2" not in asked, asked
+    placed = queue.job(3, "ckpt:seconds=600,held", 20, 2)
+    assert "JobId=3 StartTime=now ReqNodeList=n1,n2" in queue([placed])
+    placed.update(required_nodes="n1,n2", eligible_time=queue.now)
+    asked = queue([placed, queue.job(2, "ckpt:seconds=60,held", 10)], drained=drained)
+    assert "JobId=2 StartTime=now ReqNodeList=n" not in asked, asked
 
 
 @pytest.mark.parametrize("demand", [{"partition": "of_n2"}, {"excluded_nodes": "n1"}, {"features": "fast&n2"}],

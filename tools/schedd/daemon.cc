@@ -192,7 +192,8 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const NodeKinds &kinds,
   return j;
 }
 
-// Nothing on nodes of no class.
+// Nothing if none of its nodes can be used: then none can be given to others. Where only some are
+// drained or have no class, the job still has the others.
 std::optional<LiveRun> Daemon::run_of(const Steered &s, const LiveKinds &usable) const {
   LiveRun run{0,
               ticks(is_running(s.job) ? s.job.started : now_),
@@ -205,9 +206,10 @@ std::optional<LiveRun> Daemon::run_of(const Steered &s, const LiveKinds &usable)
     run.slowdown = s.record.slow;
   }
   if (s.record.until && !s.record.stays) run.until = ticks(*s.record.until);
-  auto node = run.nodes.empty() ? usable.end() : usable.find(run.nodes[0]);
-  if (node == usable.end()) return {};
-  run.on = node->second;
+  auto node =
+      std::ranges::find_if(run.nodes, [&](const std::string &n) { return usable.contains(n); });
+  if (node == run.nodes.end()) return {};
+  run.on = usable.at(*node);
   return run;
 }
 

@@ -77,6 +77,20 @@ TEST_CASE("a running job is moved when it has to leave, and stays if nothing is 
   CHECK_FALSE(d.extensions[0].until);
 }
 
+TEST_CASE("a job stays when it has to leave and no class has enough nodes any more") {
+  Scene s;
+  s.nodes = {{"f2", 0}, {"s2", 1}};
+  s.classes[0].nodes = s.classes[1].nodes = 1;
+  s.job(1, 100, 400, 2).running = {
+      .on = 1, .since = kNow - 100 * kTicksPerSecond, .until = kNow, .nodes = {"s1", "s2"}};
+  s.job(2, 1'000, 10);
+  Decisions d = s.decide();
+  CHECK(d.moves.empty());
+  REQUIRE(d.extensions.size() == 1);
+  CHECK_FALSE(d.extensions[0].until);
+  for (const Start &start : d.starts) CHECK(start.nodes != std::vector<std::string>{"s2"});
+}
+
 TEST_CASE("a running job is moved as soon as faster nodes are free for which no job waits") {
   Scene s;
   s.job(1, 100, 400).running = {.on = 1, .since = kNow - 100 * kTicksPerSecond, .nodes = {"s1"}};
