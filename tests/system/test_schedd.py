@@ -509,6 +509,18 @@ def test_what_the_daemon_has_done_is_known_to_the_next_one(queue):
     assert "JobId=1 StartTime=now ReqNodeList=n1" in queue([job])
 
 
+def test_a_job_that_has_not_begun_is_not_moved(queue):
+    """It was placed on the slow node, and the fast one becomes free before Slurm has started it. A signal would find no process."""
+    classes = "n1:0.1,n2:1"
+    other = queue.job(2, "", 30, job_state="RUNNING", nodes="n2", start_time=queue.now - 5, TimeLimit="10:00:00")
+    job = queue.job(1, "ckpt:seconds=60,mb=1,held", 20)
+    assert "JobId=1 StartTime=now ReqNodeList=n1" in queue([job, other], classes=classes)
+    job.update(required_nodes="n1", eligible_time=queue.now)
+    assert queue([job], classes=classes) == "" and "is moved" not in queue.said
+    job.update(job_state="RUNNING", nodes="n1", required_nodes="n1", start_time=queue.now - 60)
+    assert "--signal=USR2 1" in queue([job], classes=classes) and "job 1 is moved" in queue.said
+
+
 def test_one_scontrol_holds_all_jobs_of_a_round_and_one_starts_them(queue):
     """What may not be held is not planned, so there are two."""
     jobs = [queue.job(i, "ckpt:seconds=60,held", 100 - i, eligible_time=queue.now) for i in range(1, 7)]

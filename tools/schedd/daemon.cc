@@ -294,7 +294,10 @@ void Daemon::apply(const Decisions &d, const NodeKinds &kinds, std::vector<Steer
   }
 }
 
-bool Daemon::has_settled(const Steered &s) const { return now_ >= s.job.started + options_.settle; }
+// A job that was placed is planned as a running one, but may not have begun.
+bool Daemon::has_settled(const Steered &s) const {
+  return is_running(s.job) && now_ >= s.job.started + options_.settle;
+}
 
 // The job is held when it has left: that it was told to must be known then, also to the next
 // daemon.
