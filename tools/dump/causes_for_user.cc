@@ -54,6 +54,23 @@ std::string nameless_memory(const ProcMapping &m) {
   return fmt::format("the unlinked file {}", name);
 }
 
+// None: it has failed for another reason.
+Reasons causes_of(const Error &of_criu, const Target &target, const CriuRights &rights) {
+  Reasons reasons;
+  if (!rights.without_root()) return reasons;
+  CriuFiles files = files_as_criu_saves_them(target);
+  ImageManifest none;
+  check_open_rights(
+      {.manifest = none, .criu = files, .prefix = target.files, .user = rights.for_files()},
+      reasons);
+  for (const char *of_link : {"trim failed", "Can't link remap"})
+    if (of_criu.what.find(of_link) != std::string::npos) {
+      add_files_with_other_name(target, reasons);
+      break;
+    }
+  return reasons;
+}
+
 }  // namespace
 
 // CRIU opens what is watched by its inode (open_by_handle_at(2)), which needs CAP_DAC_READ_SEARCH.
@@ -95,20 +112,13 @@ void check_filters_of_user(const Target &target, const CriuRights &rights, Reaso
           name_of(p)));
 }
 
-Reasons causes_for_user(const Error &of_criu, const Target &target, const CriuRights &rights) {
-  Reasons reasons;
-  if (!rights.without_root()) return reasons;
-  CriuFiles files = files_as_criu_saves_them(target);
-  ImageManifest none;
-  check_open_rights(
-      {.manifest = none, .criu = files, .prefix = target.files, .user = rights.for_files()},
-      reasons);
-  for (const char *of_link : {"trim failed", "Can't link remap"})
-    if (of_criu.what.find(of_link) != std::string::npos) {
-      add_files_with_other_name(target, reasons);
-      break;
-    }
-  return reasons;
+Failure with_causes(const Error &of_criu, const Target &target, const CriuRights &rights) {
+  Reasons reasons = causes_of(of_criu, target, rights);
+  if (reasons.empty()) return Failure(of_criu);
+  return fail_with_hint(
+      fmt::format("the program cannot be checkpointed with the rights of its user:{}",
+                  as_list(reasons)),
+      "the program keeps running");
 }
 
 }  // namespace ckpt::tools

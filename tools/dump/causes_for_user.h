@@ -7,6 +7,7 @@
 // continues the program itself, and calls that waited return EINTR, which ends `tail -f`.
 #pragma once
 
+#include "common/base/result.h"
 #include "tools/criu/rights.h"
 #include "tools/reasons.h"
 #include "tools/session/target.h"
@@ -21,7 +22,8 @@ void check_filters_of_user(const Target &target, const CriuRights &rights, Reaso
 void check_mappings_in_user_namespace(const Target &target, const CriuRights &rights,
                                       Reasons &reasons);
 
-// Why CRIU has failed. None: it has failed for another reason. The program runs again.
-Reasons causes_for_user(const Error &of_criu, const Target &target, const CriuRights &rights);
+// The failure of CRIU with its causes, or as it is if it has failed for another reason. The program
+// runs again.
+Failure with_causes(const Error &of_criu, const Target &target, const CriuRights &rights);
 
 }  // namespace ckpt::tools

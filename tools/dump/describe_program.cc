@@ -12,6 +12,7 @@
 #include "agent/protocol.h"
 #include "ckpt_config.h"
 #include "tools/criu/first_code.h"
+#include "tools/dump/connections.h"
 #include "tools/dump/own_terminals.h"
 #include "tools/manifest/carried_files.h"
 #include "tools/manifest/file_checks.h"
@@ -201,6 +202,17 @@ std::vector<manifest::MappedFile> describe_mapped_files(const Target &target,
     list.push_back(std::move(f));
   }
   return list;
+}
+
+manifest::Manifest describe_running(const Target &target, const Criu &criu, FileHashes &hashes) {
+  DescriptorTable table = read_descriptors(target);
+  manifest::Manifest m = describe_program(target, criu);
+  m.processes = describe_processes(target, stopped_in(target.processes));
+  m.streams = describe_streams(target, table);
+  m.files = describe_files(target, table, hashes);
+  m.mapped_files = describe_mapped_files(target, table, hashes, false);
+  m.sockets = Connections::read(target).describe();
+  return m;
 }
 
 }  // namespace ckpt::tools

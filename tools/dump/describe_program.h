@@ -30,5 +30,7 @@ std::vector<manifest::MappedFile> describe_mapped_files(const Target &target,
                                                         FileHashes &hashes, bool stopped);
 // The parts that do not change while the program runs.
 manifest::Manifest describe_program(const Target &target, const Criu &criu);
+// What describes a stopped program in the image, of one that runs, as it is now.
+manifest::Manifest describe_running(const Target &target, const Criu &criu, FileHashes &hashes);
 
 }  // namespace ckpt::tools

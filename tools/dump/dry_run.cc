@@ -3,11 +3,17 @@
 
 #include <algorithm>
 
+#include "common/base/log.h"
 #include "common/base/print.h"
 #include "common/base/printable.h"
+#include "common/base/shortage.h"
 #include "common/base/units.h"
+#include "tools/dump/agents.h"
+#include "tools/dump/carried_files.h"
 #include "tools/dump/describe_program.h"
+#include "tools/dump/dump_marker.h"
 #include "tools/dump/image_path.h"
+#include "tools/dump/refusals.h"
 #include "tools/dump/running_files.h"
 #include "tools/dump/unread_datagrams.h"
 #include "tools/dump/unsupported.h"
@@ -82,33 +88,38 @@ std::string text_of_needs(const json &needs) {
   return text;
 }
 
-}  // namespace
+// One look at the program.
+class Look {
+ public:
+  Look(DumpOptions options, Cancel &cancel, DumpMarker &marker)
+      : options_(std::move(options)), cancel_(cancel), marker_(marker), agents_(cancel) {}
+  Look(const Look &) = delete;
 
-// What describes a stopped program in the image describes this one as it is now.
-manifest::Manifest Dump::describe_running() {
-  DescriptorTable table = read_descriptors(target_);
-  manifest::Manifest m = describe_program(target_, criu_);
-  m.processes = describe_processes(target_, stopped_before_);
-  m.streams = describe_streams(target_, table);
-  m.files = describe_files(target_, table, hashes_);
-  m.mapped_files = describe_mapped_files(target_, table, hashes_, false);
-  m.sockets = Connections::read(target_).describe();
-  return m;
-}
+  Result<DryRun> run();
+  // Another look may succeed.
+  bool program_has_changed() const { return target_.root != 0 && has_changed(target_); }
 
-Result<> Dump::refusals_of_agents(Reasons &reasons) {
-  if (!is_awake(target_.keeper)) return {};
-  for (size_t i = 0; i < target_.agents.size(); i++) {
-    if (!is_awake(target_.agent_pids[i])) continue;
-    Result<> connected = agents_.connect_to(target_.agent_pids[i], target_.agents[i]);
-    if (!connected && has_changed(target_)) return connected;
-    if (!connected) reasons.push_back(connected.error().text());
-  }
-  ask_agents(reasons);
+ private:
+  Result<> resolve();
+  Result<> find_reasons(DryRun &r);
+  Result<> ask_agents(Reasons &reasons, std::vector<std::string> &remarks);
+  Result<> describe(DryRun &r);
+
+  DumpOptions options_;  // with the image's path, once the program is found
+  Cancel &cancel_;
+  DumpMarker &marker_;
+  Target target_;
+  Agents agents_;
+  Refusals refusals_{options_, target_};
+};
+
+Result<> Look::resolve() {
+  CKPT_TRY(target_, resolve_target(options_.pid, [this] { return cancel_.check(); }));
+  options_.image = image_path(options_.image, target_);
   return {};
 }
 
-Result<DryRun> Dump::look() {
+Result<DryRun> Look::run() {
   CKPT_CHECK(resolve());
   bool waited = false;
   CKPT_CHECK(marker_.wait_for_turn(target_.keeper, target_.session_socket, cancel_, waited));
@@ -123,20 +134,45 @@ Result<DryRun> Dump::look() {
            .manifest = json::object()};
   check_main_threads(target_, r.reasons);
   if (!r.reasons.empty()) return r;
-  r.reasons = refusals();
-  Closables closables = find_closables();
-  CKPT_CHECK(refusals_of_agents(r.reasons));
+  CKPT_CHECK(find_reasons(r));
+  CKPT_CHECK(describe(r));
+  return r;
+}
+
+Result<> Look::find_reasons(DryRun &r) {
+  r.reasons = refusals_.from_outside();
+  Closables closables = refusals_.find_closables();
+  std::vector<std::string> of_agents;
+  CKPT_CHECK(ask_agents(r.reasons, of_agents));
   for (const Closable &c : closables)
-    if (may_close_.contains(c.pid))
+    if (refusals_.may_close().contains(c.pid))
       r.remarks.push_back("refused unless a callback of the program closes it: " + c.why);
     else
       r.reasons.push_back(c.why);
-  remark_landlock(target_, report_.remarks);
-  remark_unread_datagrams(target_, read_descriptors(target_), report_.remarks);
-  std::ranges::move(report_.remarks, std::back_inserter(r.remarks));
-  manifest::Manifest running = describe_running();
-  CKPT_TRY(CarriedList carried, CarriedList::of(carried_choice(), read_descriptors(target_),
-                                                options_.for_another_machine));
+  std::ranges::move(of_agents, std::back_inserter(r.remarks));
+  remark_landlock(target_, r.remarks);
+  remark_unread_datagrams(target_, read_descriptors(target_), r.remarks);
+  return {};
+}
+
+Result<> Look::ask_agents(Reasons &reasons, std::vector<std::string> &remarks) {
+  if (!is_awake(target_.keeper)) return {};
+  for (size_t i = 0; i < target_.agents.size(); i++) {
+    if (!is_awake(target_.agent_pids[i])) continue;
+    Result<> connected = agents_.connect_to(target_.agent_pids[i], target_.agents[i]);
+    if (!connected && has_changed(target_)) return connected;
+    if (!connected) reasons.push_back(connected.error().text());
+  }
+  refusals_.ask(agents_, reasons, remarks);
+  return {};
+}
+
+Result<> Look::describe(DryRun &r) {
+  FileHashes hashes;
+  manifest::Manifest running = describe_running(target_, refusals_.criu(), hashes);
+  CarriedChoice choice(target_, refusals_.rights().for_files(), options_.carried());
+  CKPT_TRY(CarriedList carried,
+           CarriedList::of(choice, read_descriptors(target_), options_.for_another_machine));
   running.carried_files = std::move(carried.files);
   leave_out_undescribed(running);
   carried.files = running.carried_files;
@@ -146,18 +182,24 @@ Result<DryRun> Dump::look() {
   r.manifest = api::json_of(running);
   CKPT_TRY(ImageManifest m, ImageManifest::parse(r.manifest));
   CriuFiles files = files_as_criu_saves_them(target_);
-  check_running_program(
-      {.manifest = m, .criu = files, .prefix = target_.files, .user = rights_.for_files()},
-      r.reasons);
-  return r;
+  check_running_program({.manifest = m,
+                         .criu = files,
+                         .prefix = target_.files,
+                         .user = refusals_.rights().for_files()},
+                        r.reasons);
+  return {};
 }
 
-Result<DryRun> Dump::dry_run() {
-  for (int attempt = 1;; attempt++) {
-    Result<DryRun> r = guarded([this] { return look(); });
-    CKPT_CHECK(cancel_.check());
-    if (r || attempt == kLooks || target_.root == 0 || !has_changed(target_)) return r;
-    start_again();
+}  // namespace
+
+Result<DryRun> dry_run(const DumpOptions &options, Cancel &cancel) {
+  DumpMarker marker;
+  for (int number = 1;; number++) {
+    Look look(options, cancel, marker);
+    Result<DryRun> r = guarded([&] { return look.run(); });
+    CKPT_CHECK(cancel.check());
+    if (r || number == kLooks || !look.program_has_changed()) return r;
+    log::debug("the dry run is started again");
   }
 }
 

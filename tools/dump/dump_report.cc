@@ -4,6 +4,7 @@
 #include "common/base/print.h"
 #include "common/base/printable.h"
 #include "common/base/units.h"
+#include "storage/format/pipe_format.h"
 
 namespace ckpt::tools {
 namespace {

@@ -16,6 +16,7 @@
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/stream_capture.h"
 #include "tools/dump/hung_criu.h"
+#include "tools/dump/link_remaps.h"
 #include "tools/dump/preflight.h"
 #include "tools/proc/command.h"
 #include "tools/session/session_folder.h"
@@ -120,18 +121,18 @@ Result<int> run_criu_by_helper(const HostSide &side, const std::string &folder,
   return read_exactly(helper.get(), &ended, sizeof ended) ? ended.value : SIGKILL;
 }
 
-Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped) {
-  StreamCapture capture(side.image, side.facts);
+Result<> dump_in(const std::string &folder, const HostSide &side) {
+  StreamCapture capture(side.image, side.record.facts);
   OnCancel guard(side.cancel, [&] { capture.discard(); });
   CKPT_TRY(int status, side.rights.by_helper() ? run_criu_by_helper(side, folder, capture)
                                                : run_criu(side, folder, capture));
-  stopped = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) side.program.note_stopped();
   if (was_killed(status)) {
-    stopped = true;  // perhaps: it stops the processes one after the other
+    side.program.note_stopped();  // perhaps: it stops the processes one after the other
     report_parasites(side.target);
   }
   Result<> captured = capture.finish();
-  side.recorded = capture.identities();
+  side.record.identities = capture.identities();
   CKPT_CHECK(side.cancel.check());
   // A CRIU that was abandoned fails because of a broken pipe. The error of the image is the cause.
   if (!captured) return captured;
@@ -141,9 +142,11 @@ Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped)
 
 }  // namespace
 
-Result<> dump_host_side(const HostSide &side, bool &stopped) {
+Result<> dump_host_side(const HostSide &side) {
   CKPT_TRY(SessionFolder folder, SessionFolder::create("dump-"));
-  Result<> done = dump_in(folder.path(), side, stopped);
+  Result<> done = dump_in(folder.path(), side);
+  if (side.program.is_stopped())
+    side.record.links = keep_link_remaps(side.target, read_descriptors(side.target));
   if (done || side.cancel.signal()) return done;
   Error e = done.error();
   UniqueFd log(::open(folder.file(kLog).c_str(), O_RDONLY | O_CLOEXEC));

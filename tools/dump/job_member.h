@@ -8,7 +8,8 @@
 
 #include "tools/dump/barriers.h"
 #include "tools/dump/cancel.h"
-#include "tools/dump/dump.h"
+#include "tools/dump/dump_options.h"
+#include "tools/dump/dump_report.h"
 #include "tools/job/member_link.h"
 
 namespace ckpt::tools {

@@ -110,8 +110,7 @@ int run_dump(Options &o) {
 int run_check(Options &o) {
   Cancel cancel;
   o.dump.for_another_machine = o.with_manifest;
-  Dump dump(o.dump, cancel);
-  Result<DryRun> r = dump.dry_run();
+  Result<DryRun> r = dry_run(o.dump, cancel);
   if (!r) return fail_run(r.error(), cancel, o);
   nlohmann::json report = as_json(*r);
   if (o.with_manifest) report["manifest"] = r->manifest;
@@ -211,7 +210,7 @@ Result<> check_all(const Options &o) {
     return fail_with_hint(
         "--all cannot be combined with a PID, --check, --suspend, --parent or --keep",
         "leave these out");
-  if (d.image.empty() || d.image == storage::kPipeImage)
+  if (d.image.empty() || d.in_pipe())
     return fail_with_hint("--all needs a folder for the images", "name it with --output");
   // Each dump reads the key itself. It is read here so that an error is reported only once.
   return key_of(o).transform([](auto &&) {});
@@ -251,10 +250,10 @@ Result<> check(Options &o) {
   if (d.as_template && (o.suspends() || !d.parent.empty()))
     return fail_with_hint("--template cannot be combined with --suspend or --parent",
                           "leave these out");
-  if (d.image == storage::kPipeImage && ::isatty(STDOUT_FILENO))
+  if (d.in_pipe() && ::isatty(STDOUT_FILENO))
     return fail_with_hint("-o - writes the image to standard output, which is a terminal",
                           "redirect it: ckpt-dump -o - PID | …");
-  if (d.image == storage::kPipeImage && (!d.parent.empty() || d.keep || d.overwrite))
+  if (d.in_pipe() && (!d.parent.empty() || d.keep || d.overwrite))
     return fail_with_hint("-o - cannot be combined with --parent, --keep or --overwrite",
                           "leave these out: the reader of a pipe gets one whole image");
   CKPT_TRY(d.key, key_of(o));

@@ -33,12 +33,36 @@ storage::ImageWriter::Options writer_options(const DumpOptions &options) {
   return o;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<storage::ImageWriter>> create_image(const DumpOptions &options) {
-  if (options.image == storage::kPipeImage)
+Result<std::unique_ptr<storage::ImageWriter>> writer_for(const DumpOptions &options) {
+  if (options.in_pipe())
     return storage::ImageWriter::create_in_pipe(STDOUT_FILENO, writer_options(options));
   return storage::ImageWriter::create(options.image, writer_options(options));
+}
+
+}  // namespace
+
+Result<> NewImage::create(const DumpOptions &options) {
+  CKPT_TRY(std::unique_ptr<storage::ImageWriter> writer, writer_for(options));
+  std::lock_guard lock(mutex_);
+  writer_ = std::move(writer);
+  return {};
+}
+
+void NewImage::discard() {
+  std::unique_ptr<storage::ImageWriter> gone;  // it waits for its workers, without the lock
+  std::lock_guard lock(mutex_);
+  gone = std::move(writer_);
+  expected_ = 0;
+}
+
+u64 NewImage::bytes_done() const {
+  std::lock_guard lock(mutex_);
+  return writer_ ? writer_->stats().raw_bytes : 0;
+}
+
+void NewImage::abandon() {
+  std::lock_guard lock(mutex_);
+  if (writer_) writer_->abandon();
 }
 
 void remove_older_images(const DumpOptions &options) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The program between the end of CRIU and the end of the dump: stopped, whatever signals it gets.
+#include "tools/dump/held_program.h"
+
 #include <signal.h>
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 #include "common/base/clock.h"
 #include "tools/criu/interrupted_waits.h"
-#include "tools/dump/dump.h"
+#include "tools/session/owners.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kFirstStop = 200ms;
+constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 constexpr u64 kStopSignal = u64{1} << (SIGSTOP - 1);
 
 // On a busy machine, a process may stop long after its signal was sent.
@@ -25,8 +27,7 @@ bool is_stopping(const Process &p) {
 
 }  // namespace
 
-// The image would be older than what the program has done since.
-Result<> Dump::hold() {
+Result<> HeldProgram::hold() {
   held_.hold(ProcessTable::read().tree(target_.root));
   return check_held();
 }
@@ -34,7 +35,7 @@ Result<> Dump::hold() {
 // The dump of the host side has failed. CRIU leaves the program stopped if it has succeeded itself,
 // and its plugin (criu-plugin/dump/) if it has failed after it has touched the program. Both may
 // take effect after the end of CRIU.
-void Dump::expect_stop() {
+void HeldProgram::expect_stop() {
   std::vector<Process> tree;
   auto stops = [&] {
     tree = ProcessTable::read().tree(target_.root);
@@ -50,7 +51,7 @@ void Dump::expect_stop() {
 
 // Of threads that may not be held, SIGCONT in the last moments before the end of the program is not
 // noticed.
-Result<> Dump::check_held() {
+Result<> HeldProgram::check_held() {
   if (!stopped_) return {};  // it runs again
   pid_t continued = HeldProcesses::find_continued(target_.processes);
   if (continued == 0) return {};
@@ -62,15 +63,41 @@ Result<> Dump::check_held() {
 }
 
 // The keeper may not have reaped it yet.
-bool Dump::root_has_ended() {
+bool HeldProgram::root_has_ended() {
   held_.reap();
   return !target_.root_handle.has_pid() || target_.root_handle.ends_within({});
 }
 
-// The lock goes first: a connection that leaves repair mode asks the other end at once where it
-// stands, instead of after a timeout.
-void Dump::continue_program() {
-  connection_lock_.release();
+Result<> HeldProgram::find_processes() {
+  target_.processes = ProcessTable::read().tree(target_.root);
+  if (target_.processes.empty() || root_has_ended())
+    return fail("the program ended during the checkpoint");
+  // A process may have got another user by executing a setuid program.
+  return check_owners(ProcessTable::read(), target_);
+}
+
+Result<> HeldProgram::open_handles() {
+  CKPT_TRY(handles_, handles_of_tree(target_.root, target_.processes));
+  return {};
+}
+
+// The image would lack its descriptors. A stopped process can be killed at any time (by the OOM
+// killer, or by a user).
+Result<> HeldProgram::check_none_killed() const {
+  for (const Process &before : target_.processes) {
+    Result<Process> now = read_process(before.pid);
+    bool same = now && now->start_ticks == before.start_ticks && now->ending == before.ending;
+    if (!same) return fail("{} was killed during the checkpoint", name_of(before));
+  }
+  return {};
+}
+
+void HeldProgram::undo(const ReuseOfSockets &reuse) {
+  if (stopped_) go_on(reuse);
+  held_.release();
+}
+
+void HeldProgram::go_on(const ReuseOfSockets &reuse) {
   stopped_ = false;
   if (root_has_ended()) return held_.release();  // the keeper continues orphans
   std::vector<Process> tree = ProcessTable::read().tree(target_.root);
@@ -78,7 +105,25 @@ void Dump::continue_program() {
   held_.release();
   for (Process &p : tree)
     if (p.state == 't') p.state = 'T';  // as it is without its tracer
-  continue_processes(std::move(tree), stopped_before_, reuse_);
+  continue_processes(std::move(tree), stopped_before_, reuse);
+}
+
+void HeldProgram::kill() const {
+  for (const ProcessHandle &p : handles_) p.signal(SIGKILL);
+}
+
+Result<> HeldProgram::wait_for_end(const std::string &image) {
+  auto deadline = Clock::now() + kEndTimeout;
+  for (const Process &p : target_.processes)
+    while (read_process(p.pid)) {
+      held_.reap();
+      if (Clock::now() > deadline)
+        return fail(
+            "the image {} is complete, but process {} did not end within {} s of its SIGKILL",
+            image, p.pid, kEndTimeout.count());
+      std::this_thread::sleep_for(2ms);
+    }
+  return {};
 }
 
 }  // namespace ckpt::tools

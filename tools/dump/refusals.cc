@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What a dump refuses: before it touches the program, and what the program's callbacks have left
-// open (ckpt_on_checkpoint).
+#include "tools/dump/refusals.h"
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "tools/dump/bound_sockets.h"
 #include "tools/dump/causes_for_user.h"
-#include "tools/dump/dump.h"
+#include "tools/dump/connections.h"
+#include "tools/dump/describe_program.h"
+#include "tools/dump/dump_template.h"
 #include "tools/dump/fabric.h"
-#include "tools/dump/host_side.h"
 #include "tools/dump/preflight.h"
 #include "tools/dump/thread_state.h"
 #include "tools/dump/unsupported.h"
@@ -38,8 +38,7 @@ bool is_among(const Closable &c, const Closables &all) {
 
 }  // namespace
 
-// All that can be seen from outside of the program's processes.
-Reasons Dump::refusals() {
+Reasons Refusals::from_outside() {
   Reasons reasons;
   rights_ = rights_to_dump(target_, reasons);
   if (std::string why = why_as_root(rights_, ownership_of(target_));
@@ -52,7 +51,7 @@ Reasons Dump::refusals() {
   } else {
     reasons.push_back(criu.error().text());
   }
-  if (!in_pipe()) check_destination(target_, options_.image, options_.overwrite, reasons);
+  if (!options_.in_pipe()) check_destination(target_, options_.image, options_.overwrite, reasons);
   check_processes(target_, reasons);
   check_unsupported(target_, reasons);  // waits for children that share memory (vfork)
   check_drivers(target_, reasons);
@@ -64,26 +63,26 @@ Reasons Dump::refusals() {
   return reasons;
 }
 
-void Dump::ask_agents(Reasons &reasons) {
-  agents_.preflight(reasons);
-  report_.remarks = agents_.remarks();
-  may_close_ = agents_.with_callbacks();
+void Refusals::ask(Agents &agents, Reasons &reasons, Remarks &remarks) {
+  agents.preflight(reasons);
+  remarks = agents.remarks();
+  may_close_ = agents.with_callbacks();
 }
 
-Result<> Dump::preflight() {
+Result<> Refusals::check(Agents &agents, Remarks &remarks) {
   Reasons reasons;
   check_main_threads(target_, reasons);
   CKPT_CHECK(refuse_if(reasons));
-  reasons = refusals();
+  reasons = from_outside();
   Closables closables = find_closables();
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
-    Result<> connected = agents_.connect(target_);
+    Result<> connected = agents.connect(target_);
     agents_missed_ = !connected;
     CKPT_CHECK(connected);
-    ask_agents(reasons);
+    ask(agents, reasons, remarks);
     if (!reasons.empty()) may_close_.clear();
-    remark_landlock(target_, report_.remarks);
+    remark_landlock(target_, remarks);
   }
   for (Closable &c : closables)
     if (!may_close_.contains(c.pid)) reasons.push_back(std::move(c.why));
@@ -92,9 +91,23 @@ Result<> Dump::preflight() {
   return refuse_if(reasons);
 }
 
+// What no copy can have. Callbacks of the program may close it.
+Result<> Refusals::refuse_as_template(Reasons &reasons) const {
+  if (!options_.as_template) return {};
+  if (options_.tcp_close && rights_.by_helper())
+    reasons.push_back(
+        "--tcp-close needs CRIU with the rights of root, which ckpt-helper does not "
+        "give: run ckpt-dump as root, or close the connections");
+  if (!may_close_.empty()) return {};
+  FileHashes unused;
+  manifest::Manifest running = describe_running(target_, criu_, unused);
+  running.fifos = describe_fifos(target_, read_descriptors(target_));
+  return check_running_template(running, options_.tcp_close, reasons);
+}
+
 // A program that runs may close one file and open another one while its descriptors are compared
 // with what the kernel says of all sockets and files. What is there again is refused.
-Closables Dump::find_closables() const {
+Closables Refusals::find_closables() const {
   constexpr int kLooks = 3;
   Closables all = look_for_closables();
   for (int i = 1; i < kLooks && !all.empty(); i++) {
@@ -105,7 +118,7 @@ Closables Dump::find_closables() const {
   return all;
 }
 
-Closables Dump::look_for_closables() const {
+Closables Refusals::look_for_closables() const {
   Closables all;
   check_descriptors(target_, all);
   auto scope = options_.barriers    ? Connections::Scope::Job
@@ -123,21 +136,15 @@ Closables Dump::look_for_closables() const {
   return all;
 }
 
-// The program is stopped, so that what CRIU has recorded is what a restore will obey. A process may
-// have got other rights since they were checked.
-Result<> Dump::record_owner() {
-  Ownership recorded = recorded_.ownership();
+Result<> Refusals::check_recorded(const Ownership &recorded, Remarks &remarks) const {
   CKPT_CHECK(check_recorded_rights(rights_, recorded));
   std::string why = why_as_root(rights_, recorded);
   if (!why.empty() && options_.refuse_as_root) return refuse_if({why});
-  if (!why.empty()) report_.remarks.push_back(std::move(why));
-  if (rights_.unprivileged() || recorded.is_root())
-    manifest_.owner = helper::Identity{*recorded.user};
+  if (!why.empty()) remarks.push_back(std::move(why));
   return {};
 }
 
-// The callbacks have run.
-Result<> Dump::check_closed() const {
+Result<> Refusals::check_closed() const {
   if (!must_close_) return {};
   Reasons reasons;
   for (Closable &c : find_closables()) reasons.push_back(std::move(c.why));
@@ -145,16 +152,6 @@ Result<> Dump::check_closed() const {
   return fail_with_hint(
       fmt::format("the callbacks of the program have left open:{}", as_list(reasons)),
       "close it in the `before` callback (ckpt_on_checkpoint); the program keeps running");
-}
-
-Failure Dump::cause_of(const Error &of_criu) const {
-  Reasons reasons;
-  if (!cancel_.signal()) reasons = causes_for_user(of_criu, target_, rights_);
-  if (reasons.empty()) return Failure(of_criu);
-  return fail_with_hint(
-      fmt::format("the program cannot be checkpointed with the rights of its user:{}",
-                  as_list(reasons)),
-      "the program keeps running");
 }
 
 }  // namespace ckpt::tools
