@@ -1,40 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// connect(): which GPU the program is to use.
-#include "manager-client/manager_client.h"
+#include "manager-client/assignment.h"
 
 namespace ckpt::manager_client {
 
-namespace in = managed::to_program;
 namespace out = managed::to_manager;
+using Fate = Answer::Fate;
+using managed::Api;
 
-ManagerClient::Place ManagerClient::connect(u64 variables, bool exclusive, Api api) {
-  std::lock_guard one_at_a_time(connecting_);
-  std::unique_lock lock(mutex_);
-  bool first = program_.apis == 0 || program_.apis == api || program_.gpu.empty();
-  if (api == Api::kCuda) {
+Place Assignment::connect(Waiters::Lock &lock, u64 variables, bool exclusive, Api api) {
+  if (api == managed::kCuda) {
     program_.memory.variables = variables;
     program_.exclusive = exclusive;
   }
+  bool first = program_.apis == 0 || program_.apis == api || program_.gpu.empty();
   return first ? connect_first(lock, api) : connect_further(lock, api);
 }
 
 // Another API may have asked before, and found that no device of its kind is managed here.
-ManagerClient::Place ManagerClient::connect_first(std::unique_lock<std::mutex> &lock, Api api) {
+Place Assignment::connect_first(Waiters::Lock &lock, Api api) {
   u32 before = std::exchange(program_.apis, api);
   if (before != api) {
     program_.context.made = false;
     program_.memory.clear();
   }
   if (connection_.standalone()) return {};
-  bool known = before == api || (before == 0 && api == Api::kCuda);  // CUDA is the default of Join
+  bool known = before == api || (before == 0 && api == managed::kCuda);  // the default of Join
   if (!known) connection_.tell(out::Uses{program_.apis});
   return wait_for_place(lock, 0);
 }
 
 // The program is not evicted until this API is started as well (ready()), because a suspend would
 // leave it behind.
-ManagerClient::Place ManagerClient::connect_further(std::unique_lock<std::mutex> &lock, Api api) {
+Place Assignment::connect_further(Waiters::Lock &lock, Api api) {
   eviction_.set_ready(false);
   wait_until_on_device(lock);
   if (!program_.manages(api) && !connection_.standalone()) {
@@ -46,39 +43,45 @@ ManagerClient::Place ManagerClient::connect_further(std::unique_lock<std::mutex>
 }
 
 // An eviction that has begun is completed first; the GPU may be another one afterwards.
-void ManagerClient::wait_until_on_device(std::unique_lock<std::mutex> &lock) {
-  while (!eviction_.on_device()) changed_.wait_for(lock, Connection::kRetryPause);
+void Assignment::wait_until_on_device(Waiters::Lock &lock) {
+  while (!eviction_.on_device()) waiters_.pause(lock);
 }
 
-ManagerClient::Place ManagerClient::wait_for_place(std::unique_lock<std::mutex> &lock,
-                                                   u32 further_api) {
-  connect_.emplace(PendingConnect{further_api, {}});
-  if (connection_.joined()) ask_for_place();
-  wait(lock, [this] { return connect_->answer.fate != Fate::Pending; });
-  Answer answer = std::exchange(connect_, std::nullopt)->answer;
+Place Assignment::wait_for_place(Waiters::Lock &lock, u32 further_api) {
+  asked_.emplace(Question{further_api, {}});
+  if (connection_.joined()) ask_again();
+  waiters_.wait(lock, asked_->answer);
+  Answer answer = std::exchange(asked_, std::nullopt)->answer;
   if (answer.fate != Fate::Granted) return {"", answer.why, false};
   return {program_.gpu, "", program_.gpu.empty() && connection_.joined()};
 }
 
-void ManagerClient::ask_for_place() {
-  if (connect_->further_api != 0) return connection_.send(out::AddApi{connect_->further_api});
+void Assignment::ask_again() {
+  if (!asked_) return;
+  if (asked_->further_api != 0) return connection_.send(out::AddApi{asked_->further_api});
   connection_.send(out::Connect{program_.memory.variables, program_.exclusive});
 }
 
-// ---- the answers
+// ---- answers
 
-void ManagerClient::on(const in::Connect &m) {
-  std::lock_guard lock(mutex_);
-  if (!connect_ || connect_->further_api != 0) return;
-  program_.gpu = m.gpu;
-  settle(connect_->answer, Fate::Granted);
+void Assignment::assign(const std::string &gpu) {
+  if (!asks_for_first()) return;
+  program_.gpu = gpu;
+  grant();
 }
 
-void ManagerClient::on(const in::ApiAdded &m) {
-  std::lock_guard lock(mutex_);
-  if (!connect_ || connect_->further_api == 0) return;
-  if (m.managed) program_.apis |= connect_->further_api;
-  settle(connect_->answer, Fate::Granted);
+void Assignment::add_api(bool managed) {
+  if (!asked_ || asked_->further_api == 0) return;
+  if (managed) program_.apis |= asked_->further_api;
+  grant();
+}
+
+void Assignment::deny(const std::string &why) {
+  if (asked_) waiters_.settle(asked_->answer, Fate::Denied, why);
+}
+
+void Assignment::grant() {
+  if (asked_) waiters_.settle(asked_->answer, Fate::Granted);
 }
 
 }  // namespace ckpt::manager_client

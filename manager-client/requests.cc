@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager-client/requests.h"
 
-#include <algorithm>
-
 namespace ckpt::manager_client {
 
 managed::ToManager Request::message(u32 ticket) const {
@@ -24,10 +22,6 @@ std::optional<Request> Requests::remove(u32 ticket) {
   auto node = requests_.extract(ticket);
   if (node.empty()) return std::nullopt;
   return std::move(node.mapped());
-}
-
-bool Requests::any_pending() const {
-  return std::ranges::any_of(requests_, [](const auto &r) { return r.second.pending(); });
 }
 
 }  // namespace ckpt::manager_client

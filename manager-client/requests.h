@@ -38,7 +38,6 @@ class Requests {
   // Null: there is no such request. The pointer is valid until remove().
   Request *find(u32 ticket);
   std::optional<Request> remove(u32 ticket);
-  bool any_pending() const;
 
   // Calls f(ticket, request) for each.
   template <class F>
