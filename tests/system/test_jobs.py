@@ -265,6 +265,23 @@ def test_folder_that_others_can_write_to_is_refused(ckpt):
     assert "other users may write to the job's folder" in job.error_text, job.error_text
 
 
+def test_what_is_not_of_the_job_is_not_removed(ckpt):
+    """As with --job=$HOME/jobs, whose folders are the jobs' numbers."""
+    precious = ckpt.folder / "job" / "2024" / "precious"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("x")
+    refused = ckpt.run("counter", options=["--job=job"])
+    assert refused.wait() == 125
+    assert "job is not the folder of a job, and contains 2024" in refused.error_text, refused.error_text
+    precious.parent.rename(ckpt.folder / "2024")
+    job, = start_counters(ckpt, "a")
+    job.wait_lines(1)
+    (ckpt.folder / "2024").rename(precious.parent)
+    assert dump_job(ckpt, "--leave-running").returncode == 0
+    assert [p.name for p in precious.parent.iterdir()] == ["precious"]
+    assert (ckpt.folder / "job" / "2025" / "decision").exists()
+
+
 def test_two_members_of_one_name(ckpt):
     first = ckpt.run("counter", options=["--job=job", "--member=a"])
     first.wait_lines(1)

@@ -18,6 +18,7 @@
 #include "common/base/json_fields.h"
 #include "storage/format/uuid.h"
 #include "storage/io/key_file.h"
+#include "storage/io/partial_folder.h"
 #include "tools/job/create_once.h"
 #include "tools/json_text.h"
 
@@ -58,11 +59,48 @@ Result<> create_key(const std::string &path) {
   return create_once(path, random).transform([](bool) {});
 }
 
+std::string name_of_checkpoint(unsigned number) { return fmt::format("{:04}", number); }
+
+// 0: the name is not that of a checkpoint.
 unsigned number_of(const fs::path &path) {
   std::string name = path.filename().string();
   unsigned n = 0;
   auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), n);
-  return error == std::errc() && end == name.data() + name.size() ? n : 0;
+  return error == std::errc() && name == name_of_checkpoint(n) ? n : 0;
+}
+
+// What this user's processes create in the folder of a checkpoint (.nfs…: a network file system).
+bool is_of_checkpoint(const std::string &name) {
+  return name == "decision" || name.starts_with("restore-") || name.starts_with(".draft-") ||
+         name.starts_with(".nfs") || name.ends_with(".img") || name.ends_with(".img.ended") ||
+         name.ends_with(".criu.log") || storage::is_partial_name(name);
+}
+
+// A folder that happens to have the name of a checkpoint may contain anything.
+bool holds_only_checkpoint(const fs::path &folder) {
+  std::error_code ec;
+  if (!fs::is_directory(fs::symlink_status(folder, ec))) return false;
+  for (const fs::directory_entry &e : fs::directory_iterator(folder, ec))
+    if (!is_of_checkpoint(e.path().filename().string())) return false;
+  return !ec;
+}
+
+// What another member may have created before the key.
+bool may_precede_key(const std::string &name) {
+  return name == "members" || name == "ended" || name == "commands" || name.starts_with('.');
+}
+
+// A folder with other contents is not made a job's, where numbers are checkpoints that are removed.
+Result<> check_unused(const std::string &path) {
+  std::error_code ec;
+  std::string other;
+  for (const fs::directory_entry &e : fs::directory_iterator(path, ec))
+    if (std::string name = e.path().filename().string(); !may_precede_key(name)) other = name;
+  // Asked afterwards, because another member may create the key at any moment.
+  if (other.empty() || fs::exists(path + "/key", ec)) return {};
+  return fail_with_hint(
+      fmt::format("{} is not the folder of a job, and contains {}", path, other),
+      "name a folder that is new or empty with --job; in a batch job, one that ends with /%j");
 }
 
 Result<MemberAddress> read_member(const std::string &path) {
@@ -131,6 +169,7 @@ Result<JobFolder> JobFolder::create(const std::string &given) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno("cannot create the job's folder {}", path);
   CKPT_CHECK(check_owner(path));
+  CKPT_CHECK(check_unused(path));
   for (const char *name : {"members", "ended", "commands"})
     if (::mkdir((path + "/" + name).c_str(), 0700) != 0 && errno != EEXIST)
       return fail_errno("cannot create {}/{}", path, name);
@@ -173,7 +212,7 @@ Result<std::map<std::string, MemberAddress>> JobFolder::members() const {
 }
 
 std::string JobFolder::checkpoint(unsigned number) const {
-  return fmt::format("{}/{:04}", path_, number);
+  return path_ + "/" + name_of_checkpoint(number);
 }
 
 std::string JobFolder::image(unsigned number, const std::string &member) const {
@@ -212,11 +251,14 @@ Result<unsigned> JobFolder::begin_checkpoint() const {
   std::vector<unsigned> all = numbers();
   std::error_code ec;
   for (const fs::directory_entry &e : fs::directory_iterator(path_, ec))
-    if (e.path().extension() == kRemoved) fs::remove_all(e.path(), ec);
-  for (unsigned n : all)
-    if (Result<json> d = decide(decision(n), abandoned("its coordinator has ended"));
-        d && !is_complete(*d))
-      remove_checkpoint(n);
+    if (e.path().extension() == kRemoved && number_of(e.path().stem()) != 0 &&
+        holds_only_checkpoint(e.path()))
+      fs::remove_all(e.path(), ec);
+  for (unsigned n : all) {
+    if (!holds_only_checkpoint(checkpoint(n))) continue;
+    Result<json> d = decide(decision(n), abandoned("its coordinator has ended"));
+    if (d && !is_complete(*d)) remove_checkpoint(n);
+  }
   unsigned next = std::max(all.empty() ? 0 : all.front(), finished()) + 1;
   if (::mkdir(checkpoint(next).c_str(), 0700) != 0)
     return fail_errno("cannot create the folder {}", checkpoint(next));

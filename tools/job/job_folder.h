@@ -34,7 +34,8 @@ struct MemberAddress {
 
 class JobFolder {
  public:
-  // Creates the folder and the key where they are missing.
+  // Creates the folder and the key where they are missing. A folder without a key that has other
+  // contents is refused.
   static Result<JobFolder> create(const std::string &given);
   static Result<JobFolder> open(const std::string &given);
 
@@ -55,7 +56,8 @@ class JobFolder {
   // finished work.
   unsigned finished() const;
   Result<> mark_finished(unsigned number) const;
-  // Makes the folder of the next one, and removes what is left of those that were abandoned.
+  // Makes the folder of the next one, and removes what is left of those that were abandoned. A
+  // folder with anything else in it stays, whatever its name.
   Result<unsigned> begin_checkpoint() const;
   void remove_checkpoint(unsigned number) const;
 

@@ -71,6 +71,29 @@ TEST_CASE("only complete checkpoints count, and a new one removes those that are
   CHECK_FALSE(decide(job->decision(2), {{"result", "complete"}}));
 }
 
+TEST_CASE("a folder with other contents is no job's, and what is not of the job stays in one") {
+  Folder parent;
+  std::string folder = parent.path + "/job", year = folder + "/2024";
+  std::filesystem::create_directories(year);
+  std::ofstream(year + "/precious") << "x";
+  CHECK_FALSE(JobFolder::create(folder));
+  CHECK_FALSE(std::filesystem::exists(folder + "/key"));
+  std::filesystem::rename(year, parent.path + "/2024");
+  Result<JobFolder> job = JobFolder::create(folder);
+  REQUIRE(job);
+  std::filesystem::rename(parent.path + "/2024", year);
+  std::filesystem::create_directories(folder + "/notes.removed");
+  std::filesystem::create_directories(folder + "/7");
+  REQUIRE(JobFolder::create(folder));
+  REQUIRE(job->begin_checkpoint() == 2025u);
+  REQUIRE(job->begin_checkpoint() == 2026u);
+  CHECK_FALSE(std::filesystem::exists(job->checkpoint(2025)));
+  CHECK(std::filesystem::exists(year + "/precious"));
+  CHECK_FALSE(std::filesystem::exists(year + "/decision"));
+  CHECK(std::filesystem::exists(folder + "/notes.removed"));
+  CHECK(std::filesystem::exists(folder + "/7"));
+}
+
 TEST_CASE("a name belongs to one living member, and its file can be replaced") {
   Folder parent;
   Result<JobFolder> job = JobFolder::create(parent.path + "/job");
