@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -199,6 +200,15 @@ def test_ckpt_run_gives_the_option_to_its_images(ckpt, program):
     ckpt.finish()
     assert job.wait() == 0
     assert image_manifest(image)["manifest"]["carried_files"]
+
+
+def test_ckpt_run_gives_the_option_to_the_images_of_a_continued_batch_job(ckpt, program):
+    for image in ("0001.img", "0002.img"):
+        job = ckpt.run(program, options=["--image=series", "--with-files"])
+        job.wait_lines(3)
+        os.kill(job.pid, signal.SIGTERM)
+        assert job.wait() == 85, job.error_text
+        assert image_manifest(ckpt.folder / "series" / image)["manifest"]["carried_files"], image
 
 
 def report_of_check(ckpt, pid, *options):

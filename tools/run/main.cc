@@ -141,6 +141,7 @@ Failure restore_instead(const Options &o, const std::vector<std::string> &which)
   if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
   if (!o.json_report.empty()) words.insert(words.end(), {"--json-report", o.json_report});
   if (o.portable) words.push_back("--portable");
+  if (o.periodic.with_files) words.push_back("--with-files");
   if (!o.periodic.every.empty())
     words.insert(words.end(), {"--every", o.periodic.every, "--mtbf", o.periodic.mtbf});
   words.insert(words.end(), which.begin(), which.end());
