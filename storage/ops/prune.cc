@@ -30,21 +30,6 @@ bool is_older(const Member &a, const Member &b) {
   return order(a) < order(b);
 }
 
-// Whether an image is encrypted with a key that was not given. It is not part of the chain then,
-// because all images of a chain have the same key or none.
-bool has_other_key(const std::string &path, const ReadOptions &options) {
-  FileSystem &fs = FileSystem::or_real(options.file_system);
-  std::byte header[kIndexHeaderBytes];
-  UniqueFd fd(fs.open((path + "/" + kIndexFile).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd || !read_at(fs, fd.get(), header, sizeof header, 0, path)) return false;
-  Reader in(header);
-  in.raw(kIndexUuidOffset);
-  Uuid uuid;
-  std::memcpy(uuid.data(), in.raw(uuid.size()).data(), uuid.size());
-  u64 check = in.get<u64>();
-  return check != 0 && !(options.key && options.key->check(uuid) == check);
-}
-
 // An unreadable image may belong to the chain and need an image that would be removed.
 Failure refuse_unreadable(const std::string &path, const Error &why) {
   return fail_with_hint(
@@ -58,6 +43,7 @@ Result<std::optional<Member>> member_of_chain(const ImageReader &first, const st
   struct stat st;
   if (::lstat((path + "/" + kIndexFile).c_str(), &st) != 0) return std::nullopt;
   auto image = ImageReader::open(path, options);
+  // All images of a chain have the same key or none.
   if (!image && has_other_key(path, options)) return std::nullopt;
   if (!image) return refuse_unreadable(path, image.error());
   const Index &index = (*image)->index();
@@ -133,6 +119,19 @@ Result<std::vector<std::string>> remove_all(const std::vector<Member> &dropped, 
 }
 
 }  // namespace
+
+bool has_other_key(const std::string &path, const ReadOptions &options) {
+  FileSystem &fs = FileSystem::or_real(options.file_system);
+  std::byte header[kIndexHeaderBytes];
+  UniqueFd fd(fs.open((path + "/" + kIndexFile).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd || !read_at(fs, fd.get(), header, sizeof header, 0, path)) return false;
+  Reader in(header);
+  in.raw(kIndexUuidOffset);
+  Uuid uuid;
+  std::memcpy(uuid.data(), in.raw(uuid.size()).data(), uuid.size());
+  u64 check = in.get<u64>();
+  return check != 0 && !(options.key && options.key->check(uuid) == check);
+}
 
 Result<PruneReport> prune_chain(const std::string &image, size_t keep, const ReadOptions &options) {
   if (keep == 0) return fail("at least one image must be kept");

@@ -19,4 +19,7 @@ struct PruneReport {
 Result<PruneReport> prune_chain(const std::string &image, size_t keep,
                                 const ReadOptions &options = {});
 
+// Whether the image at `path` is encrypted with a key that was not given.
+bool has_other_key(const std::string &path, const ReadOptions &options);
+
 }  // namespace ckpt::storage

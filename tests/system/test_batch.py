@@ -38,6 +38,12 @@ def damage(image):
         f.write(b"damage" * 20)
 
 
+def damage_index(image):
+    with open(image / "index.ckpt", "r+b") as f:
+        f.seek((image / "index.ckpt").stat().st_size // 2)
+        f.write(b"damage")
+
+
 @pytest.mark.parametrize("name,code", [("TERM", 85), ("USR1", 85), ("USR2", 86)])
 def test_a_signal_checkpoints_the_program(ckpt, name, code):
     first = batch(ckpt, "counter", 100)
@@ -120,6 +126,34 @@ def test_images_at_intervals_and_by_signal_are_one_chain(ckpt):
     last = batch(ckpt, "counter", 300)
     assert last.wait() == 0
     assert numbers(first, second, last) == list(range(300))
+
+
+def test_an_image_that_lacks_its_parent_is_followed_by_a_whole_one(ckpt):
+    job = batch(ckpt, "counter", 3000, options=["--every", "1s", "--keep", "10"])
+    wait_for(lambda: "0002.img" in images(ckpt), "the second image")
+    (ckpt.folder / "series" / "0001.img").rename(ckpt.folder / "away.img")
+    wait_for(lambda: "cannot be its parent" in job.error_text, "the warning")
+    assert "the next image is whole" in job.error_text, job.error_text
+    seen = images(ckpt)[-1]
+    wait_for(lambda: images(ckpt)[-1] > seen, "the whole image")
+    assert preempted(ckpt, job) == 85, job.error_text
+    copy = batch(ckpt, "counter", 3000)
+    copy.wait_lines(1)
+    assert numbers(copy)[0] == numbers(job)[-1] + 1
+
+
+def test_a_signal_after_the_last_image_has_lost_its_parent(ckpt):
+    """As of a program that was restored: its first image would have a parent that cannot be read."""
+    first = batch(ckpt, "counter", 3000)
+    assert preempted(ckpt, first) == 85
+    second = batch(ckpt, "counter", 3000)
+    second.wait_lines(1)
+    damage_index(ckpt.folder / "series" / "0001.img")
+    assert preempted(ckpt, second) == 85, second.error_text
+    assert "0001.img cannot be its parent" in second.error_text, second.error_text
+    last = batch(ckpt, "counter", 3000)
+    last.wait_lines(1)
+    assert numbers(last)[0] == numbers(second)[-1] + 1
 
 
 def test_a_signal_during_a_restore_leaves_the_image(ckpt):

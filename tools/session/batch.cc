@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "common/base/log.h"
 #include "tools/history/history.h"
@@ -45,7 +44,7 @@ Result<> BatchJob::start(Keeper &keeper, unsigned keep, Periodic *periodic) {
 
 Result<> BatchJob::begin_dump(Keeper &keeper, unsigned keep, Keeper::DumpEnded ended) const {
   std::vector<std::string> arguments{"-o", series_.next()};
-  if (std::error_code ignored; std::filesystem::exists(series_.last(), ignored))
+  if (can_be_parent(series_.last()))
     arguments.insert(arguments.end(), {"--parent", series_.last(), "--keep", std::to_string(keep)});
   return keeper.start_dump(arguments, series_.folder(), std::move(ended));
 }

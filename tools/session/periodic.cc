@@ -135,9 +135,8 @@ void Periodic::due() {
 Result<> Periodic::begin() {
   std::string image = next_name();
   std::vector<std::string> arguments{"--leave-running", "-o", image};
-  // If the last image was removed, the next one is whole.
   std::string parent = series_ ? series_->last() : last_image_;
-  if (std::error_code ignored; fs::exists(parent, ignored))
+  if (can_be_parent(parent))
     arguments.insert(arguments.end(),
                      {"--parent", parent, "--keep", std::to_string(options_.keep)});
   return keeper_.start_dump(arguments, options_.folder,

@@ -12,7 +12,10 @@
 #include <fstream>
 
 #include "common/base/io.h"
+#include "common/base/log.h"
 #include "common/base/new_file.h"
+#include "storage/ops/prune.h"
+#include "storage/read/image_reader.h"
 #include "tools/session/batch_names.h"
 
 namespace ckpt::tools {
@@ -43,6 +46,18 @@ Result<> write_new(const std::string &path, const std::string &text) {
 }
 
 }  // namespace
+
+bool can_be_parent(const std::string &path) {
+  std::error_code ignored;
+  if (path.empty() || !fs::exists(path, ignored)) return false;
+  auto image = storage::ImageReader::open(path, {.only_own = true});
+  if (image) return (*image)->index().parents.size() < storage::kMaxParents;
+  // A whole image would not be encrypted. ckpt-dump refuses the parent.
+  if (storage::has_other_key(path, {})) return true;
+  log::warn("the next image is whole, because {} cannot be its parent: {}", path,
+            image.error().text());
+  return false;
+}
 
 bool Series::has_images(const std::string &folder) {
   std::error_code ec;

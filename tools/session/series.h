@@ -15,6 +15,11 @@
 
 namespace ckpt::tools {
 
+// Whether an image can be the parent of the next one: it and its own parents can be read, and it
+// has not as many of them as an image can have. Otherwise the next one has to be whole; a warning
+// says why, unless the image is just gone.
+bool can_be_parent(const std::string &image);
+
 class Series {
  public:
   // `pattern`: the folder. %j stands for the batch job's number, %t for the task's, %% for %. A
