@@ -156,6 +156,27 @@ def test_a_signal_after_the_last_image_has_lost_its_parent(ckpt):
     assert numbers(last)[0] == numbers(second)[-1] + 1
 
 
+def test_images_that_cannot_be_removed_are_reported_once(ckpt):
+    first = batch(ckpt, "counter", 4000, options=["--every", "1s", "--keep", "10"])
+    wait_for(lambda: "0002.img" in images(ckpt), "the second image")
+    assert preempted(ckpt, first) == 85
+    damage_index(ckpt.folder / "series" / "0001.img")
+    copy = batch(ckpt, "counter", 4000, options=["--every", "1s", "--keep", "2"])
+    wait_for(lambda: "the older images of the chain were not removed" in copy.error_text, "the warning")
+    seen = len(images(ckpt))
+    wait_for(lambda: len(images(ckpt)) >= seen + 2, "two more images")
+    assert copy.error_text.count("the older images of the chain were not removed") == 1, copy.error_text
+    assert "move it out of the folder" in copy.error_text and "series/0001.img" in copy.error_text, copy.error_text
+
+
+def test_a_start_that_cannot_be_counted(ckpt):
+    """As on a full disk. The program goes on all the same."""
+    assert preempted(ckpt, batch(ckpt, "counter", 100)) == 85
+    (ckpt.folder / "series" / "starts.new").mkdir()
+    copy = batch(ckpt, "counter", 100)
+    assert copy.wait() == 0 and "this start is not counted" in copy.error_text, copy.error_text
+
+
 def test_a_signal_during_a_restore_leaves_the_image(ckpt):
     first = batch(ckpt, "counter", 100)
     assert preempted(ckpt, first) == 85

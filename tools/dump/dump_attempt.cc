@@ -94,7 +94,10 @@ Result<> DumpAttempt::finish() {
   phases_.begin("end");
   if (!options_.leave_running) CKPT_CHECK(end_program());
   if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
-  remove_older_images(options_);
+  if (std::optional<std::string> why = remove_older_images(options_)) {
+    log::warn("{}", *why);
+    report_.warnings.push_back(std::move(*why));
+  }
   keeper_.close();
   if (!options_.leave_running) return {};
   if (!options_.in_pipe() && !options_.passing) tell_keeper_of_image(target_, options_.image);

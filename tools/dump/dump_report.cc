@@ -50,6 +50,7 @@ nlohmann::json as_json(const DumpReport &r) {
           {"durable_seconds", r.durable_seconds},
           {"seconds", r.seconds},
           {"remarks", r.remarks},
+          {"warnings", r.warnings},
           {"phases", r.phases}};
 }
 

@@ -36,8 +36,9 @@ struct DumpReport {
   std::map<std::string, double> waits;  // of that, by API; and for "callbacks"
   nlohmann::json phases;
   std::string program;
-  std::vector<std::string> apis;     // of the devices that it uses
-  std::vector<std::string> remarks;  // of the agents, on the program's use of devices
+  std::vector<std::string> apis;      // of the devices that it uses
+  std::vector<std::string> remarks;   // of the agents, on the program's use of devices
+  std::vector<std::string> warnings;  // of what failed after the image was complete
 };
 
 nlohmann::json as_json(const DumpReport &r);

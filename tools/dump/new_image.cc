@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "common/base/available_memory.h"
-#include "common/base/log.h"
 #include "storage/ops/prune.h"
 
 namespace ckpt::tools {
@@ -65,12 +64,13 @@ void NewImage::abandon() {
   if (writer_) writer_->abandon();
 }
 
-void remove_older_images(const DumpOptions &options) {
-  if (!options.keep) return;
+std::optional<std::string> remove_older_images(const DumpOptions &options) {
+  if (!options.keep) return std::nullopt;
   const storage::Key *key = options.key ? &*options.key : nullptr;
   Result<storage::PruneReport> done =
       storage::prune_chain(options.image, *options.keep, {.key = key});
-  if (!done) log::warn("the older images of the chain were not removed: {}", done.error().text());
+  if (done) return std::nullopt;
+  return "the older images of the chain were not removed: " + done.error().text();
 }
 
 }  // namespace ckpt::tools

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 
 #include "common/base/result.h"
 #include "storage/write/image_writer.h"
@@ -38,7 +40,7 @@ class NewImage {
 };
 
 // Removes the images of the chain that DumpOptions::keep does not keep. The new image is complete,
-// so a failure is only a warning.
-void remove_older_images(const DumpOptions &options);
+// so a failure is only a warning. Nothing, or why they were not removed.
+std::optional<std::string> remove_older_images(const DumpOptions &options);
 
 }  // namespace ckpt::tools

@@ -28,9 +28,11 @@ Result<std::unique_ptr<BatchJob>> BatchJob::open(const std::string &folder,
 }
 
 Result<> BatchJob::start(Keeper &keeper, unsigned keep, Periodic *periodic) {
-  CKPT_TRY(unsigned restarts, series_.count_start());
   // Of this process: ckpt-dump, which it starts, writes it into the history.
-  ::setenv(kRestartCount, std::to_string(restarts).c_str(), 1);
+  if (Result<unsigned> restarts = series_.count_start(); restarts)
+    ::setenv(kRestartCount, std::to_string(*restarts).c_str(), 1);
+  else  // the disk is full, for example, which must not keep the program from going on
+    log::warn("this start is not counted: {}", restarts.error().text());
   grace_time_ = GraceTime::of_this_job();
   if (std::optional<double> cost = last_cost(series_.folder())) grace_time_.compare(*cost);
   if (periodic) periodic->when_measured([this](double cost) { grace_time_.compare(cost); });

@@ -9,6 +9,7 @@
 
 #include "common/base/json_fields.h"
 #include "common/base/json_text.h"
+#include "common/base/log.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
 #include "tools/session/isolation.h"
@@ -54,6 +55,16 @@ bool DumpTools::any_of_program() const {
 Error dump_error(const nlohmann::json &report) {
   const nlohmann::json &error = json_member(report, "error");
   return {json_string(error, "what", "ckpt-dump failed"), json_string(error, "hint")};
+}
+
+void DumpWarnings::say(const nlohmann::json &report) {
+  std::vector<std::string> now;
+  for (const nlohmann::json &warning : json_list(report, "warnings")) {
+    if (!warning.is_string()) continue;
+    now.push_back(warning.get<std::string>());
+    if (std::ranges::find(last_, now.back()) == last_.end()) log::warn("{}", now.back());
+  }
+  last_ = std::move(now);
 }
 
 }  // namespace ckpt::tools

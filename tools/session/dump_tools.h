@@ -46,4 +46,14 @@ class DumpTools {
 // Why a dump failed, by its report.
 Error dump_error(const nlohmann::json &report);
 
+// Logs the warnings of successful dumps, whose standard error is closed: each once, as long as it
+// comes again with each dump.
+class DumpWarnings {
+ public:
+  void say(const nlohmann::json &report);
+
+ private:
+  std::vector<std::string> last_;
+};
+
 }  // namespace ckpt::tools

@@ -81,7 +81,7 @@ void OnSignal::checkpoint() {
   if (!keeper_.accepts_dumps()) return retry_soon();
   Result<> started = begin_([this](int wait_status, const nlohmann::json &report) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
-    if (code == 0) return;
+    if (code == 0) return warnings_.say(report);
     // The other checkpoint was requested by another program of the job, or leaves the programs
     // running.
     if (code == kJobIsBusy) return retry_soon();

@@ -16,6 +16,7 @@
 
 #include "common/base/unique_fd.h"
 #include "tools/command_line.h"
+#include "tools/session/dump_tools.h"
 #include "tools/session/keeper.h"
 
 namespace ckpt::tools {
@@ -49,6 +50,7 @@ class OnSignal {
   Begin begin_;
   UniqueFd timer_;
   int signal_ = 0;  // the last one that is not dealt with
+  DumpWarnings warnings_;
 };
 
 }  // namespace ckpt::tools

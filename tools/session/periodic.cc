@@ -177,6 +177,7 @@ void Periodic::ended(int wait_status, const nlohmann::json &report) {
   if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) {
     number_++;
     if (series_) series_->set_last(last_image_);
+    warnings_.say(report);
     last_warning_.clear();
     if (when_measured_) when_measured_(json_value(report, "seconds", 0.0));
     if (options_.every == "auto")

@@ -11,6 +11,7 @@
 
 #include "common/base/unique_fd.h"
 #include "tools/command_line.h"
+#include "tools/session/dump_tools.h"
 #include "tools/session/keeper.h"
 #include "tools/session/series.h"
 
@@ -69,6 +70,7 @@ class Periodic {
   unsigned number_ = 0;
   std::string last_image_;    // the newest complete one
   std::string last_warning_;  // is not repeated
+  DumpWarnings warnings_;
 };
 
 }  // namespace ckpt::tools
