@@ -393,6 +393,41 @@ def test_a_program_that_failed_is_no_end_of_the_job(ckpt):
         assert copy.wait() == 0
 
 
+def test_no_checkpoint_is_made_without_a_program_that_has_failed(ckpt):
+    """The job continues from the last one that has it, which --keep does not remove."""
+    jobs = start_counters(ckpt, "a", "b", options=["--continue", "--every=1s", "--keep=2"])
+    wait_for(lambda: (ckpt.folder / "job" / "0001" / "decision").exists(), "a checkpoint")
+    os.kill(jobs[0].program(), signal.SIGKILL)
+    assert jobs[0].wait() == -9
+    wait_for(lambda: "member a of the job has ended with exit code 137" in jobs[1].error_text, "the refusal")
+    decisions = [json.loads(p.read_text()) for p in (ckpt.folder / "job").glob("0*/decision")]
+    assert all(d["members"] == ["a", "b"] for d in decisions if d["result"] == "complete"), decisions
+    os.kill(jobs[1].program(), signal.SIGKILL)
+    assert jobs[1].wait() == -9
+    copies = start_counters(ckpt, "a", "b")
+    for name, copy in zip("ab", copies):
+        copy.wait_lines(1)
+        assert copy.lines[0] != "1"
+        (ckpt.folder / f"finish-{name}").touch()
+        assert copy.wait() == 0, copy.error_text
+
+
+def test_a_program_that_has_failed_is_left_out_when_its_user_says_so(ckpt):
+    jobs = start_counters(ckpt, "a", "b")
+    for job in jobs:
+        job.wait_lines(1)
+    for _ in range(2):
+        assert dump_job(ckpt, "--leave-running").returncode == 0
+    os.kill(jobs[0].program(), signal.SIGKILL)
+    assert jobs[0].wait() == -9
+    r = dump_job(ckpt, "--leave-running")
+    assert r.returncode == 1 and "job/ended/a" in r.stderr, r.stderr
+    (ckpt.folder / "job" / "ended" / "a").unlink()
+    assert dump_job(ckpt, "--leave-running", "--keep=1").returncode == 0
+    left = sorted(p.name for p in (ckpt.folder / "job").iterdir() if p.name.isdigit())
+    assert left == ["0002", "0003"] or left == ["0002", "0004"], left
+
+
 def test_a_checkpoint_waits_for_all_programs(ckpt):
     """srun says how many there are. One that has ended counts, too."""
     first = ckpt.run("sh", "-c", COUNT % "finish-a", options=["--job=job", "--member=%t", "--continue"],

@@ -2,6 +2,7 @@
 #include "tools/dump/job_checkpoint.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "common/base/clock.h"
@@ -45,6 +46,22 @@ std::optional<Error> not_all_run(const JobFolder &folder,
   return Error{
       fmt::format("of the {} programs of the job, {} have started", programs, known),
       "wait until all have started; if the job has fewer, say so with ckpt-run --programs"};
+}
+
+// Nor is one made of those that are left when a program has failed: the job could not continue from
+// it, and in time it would replace all from which it can.
+Result<> check_none_has_failed(const JobFolder &folder,
+                               const std::map<std::string, MemberAddress> &members) {
+  std::string start;
+  for (const auto &[name, member] : members)
+    if (start.empty()) start = member.start;
+  std::optional<FailedMember> failed = failed_member(folder, start);
+  if (!failed || members.contains(failed->name)) return {};
+  return fail_with_hint(
+      fmt::format("member {} of the job has ended with exit code {}", failed->name, failed->code),
+      fmt::format("end the others and start the job again, from its last checkpoint; if it is to "
+                  "be checkpointed without {}, remove {}",
+                  failed->name, failed->file));
 }
 
 }  // namespace
@@ -136,6 +153,7 @@ Result<> JobCheckpoint::connect(const JobFolder &folder, Crew &crew) {
   if (members.empty())
     return fail_with_hint(fmt::format("the job {} has no running program", folder.path()),
                           "start each of its programs with ckpt-run --job");
+  CKPT_CHECK(check_none_has_failed(folder, members));
   for (const auto &[name, address] : members)
     if (!address.lives)
       return fail_with_hint(
@@ -193,10 +211,19 @@ Result<> JobCheckpoint::finish(Crew &crew) {
   return {};
 }
 
+// The newest checkpoint of each program that has not finished stays.
 void JobCheckpoint::prune(const JobFolder &folder) const {
   if (!options_.keep) return;
+  std::set<std::string> later;
   std::vector<unsigned> all = folder.complete();
-  for (size_t i = *options_.keep; i < all.size(); i++) folder.remove_checkpoint(all[i]);
+  for (size_t i = 0; i < all.size(); i++) {
+    Result<json> decision = read_decision(folder.decision(all[i]));
+    bool needed = false;
+    for (const std::string &member : decision ? members_of(*decision) : std::vector<std::string>{})
+      needed |= later.insert(member).second && all[i] > folder.finished() &&
+                !has_ended_well(folder, member);
+    if (i >= *options_.keep && !needed) folder.remove_checkpoint(all[i]);
+  }
 }
 
 }  // namespace ckpt::tools

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <vector>
 
 #include "common/base/json_fields.h"
 #include "tools/job/create_once.h"
@@ -38,6 +40,24 @@ std::optional<End> end_of(const JobFolder &folder, const std::string &member) {
   Result<json> j = read_decision(file_of(folder, member));
   if (!j || !j->is_object()) return std::nullopt;
   return End{json_value(*j, "code", 1), json_value(*j, "checkpoint", 0U), json_string(*j, "start")};
+}
+
+std::map<std::string, End> all_ends(const JobFolder &folder) {
+  std::map<std::string, End> all;
+  std::error_code ec;
+  for (const fs::directory_entry &e : fs::directory_iterator(folder_of_ends(folder), ec)) {
+    std::string member = e.path().filename().string();
+    std::optional<End> end = check_member_name(member) ? end_of(folder, member) : std::nullopt;
+    if (end) all[member] = *end;
+  }
+  return all;
+}
+
+std::vector<std::string> members_of_unfinished(const JobFolder &folder) {
+  unsigned checkpoint = newest(folder);
+  if (checkpoint <= folder.finished()) return {};
+  Result<json> decision = read_decision(folder.decision(checkpoint));
+  return decision ? members_of(*decision) : std::vector<std::string>{};
 }
 
 bool has_finished_since(const JobFolder &folder, const std::string &member, unsigned checkpoint) {
@@ -76,13 +96,23 @@ std::string command_file(const JobFolder &folder, const std::string &member) {
 
 size_t count_ends(const JobFolder &folder, const std::string &start) {
   size_t n = 0;
-  std::error_code ec;
-  for (const fs::directory_entry &e : fs::directory_iterator(folder_of_ends(folder), ec)) {
-    std::string member = e.path().filename().string();
-    std::optional<End> end = check_member_name(member) ? end_of(folder, member) : std::nullopt;
-    n += end && end->start == start;
-  }
+  for (const auto &[member, end] : all_ends(folder)) n += end.start == start;
   return n;
+}
+
+bool has_ended_well(const JobFolder &folder, const std::string &member) {
+  std::optional<End> end = end_of(folder, member);
+  return end && end->code == 0;
+}
+
+std::optional<FailedMember> failed_member(const JobFolder &folder, const std::string &start) {
+  std::vector<std::string> needed = members_of_unfinished(folder);
+  for (const auto &[member, end] : all_ends(folder)) {
+    bool of_this_start = !start.empty() && end.start == start;
+    if (end.code != 0 && (of_this_start || std::ranges::find(needed, member) != needed.end()))
+      return FailedMember{member, file_of(folder, member), end.code};
+  }
+  return std::nullopt;
 }
 
 Result<JobStart> how_to_start(const JobFolder &folder, const std::string &member) {

@@ -8,6 +8,7 @@
 // the file "finished", which is written before the first program starts anew.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tools/job/job_folder.h"
@@ -22,6 +23,17 @@ Result<> note_end(const JobFolder &folder, const std::string &member, int code,
 void forget_end(const JobFolder &folder, const std::string &member);
 // How many programs have ended since this start of the batch job.
 size_t count_ends(const JobFolder &folder, const std::string &start);
+
+// The last end of the member's program was with status 0.
+bool has_ended_well(const JobFolder &folder, const std::string &member);
+
+struct FailedMember {
+  std::string name, file;  // `file` says so
+  int code = 0;
+};
+// A member that has failed, of the newest checkpoint of unfinished work or of this start of the
+// batch job. The job cannot be continued from a checkpoint without it.
+std::optional<FailedMember> failed_member(const JobFolder &folder, const std::string &start);
 
 // Where a member's command is noted, to recognise it when it is started again.
 std::string command_file(const JobFolder &folder, const std::string &member);

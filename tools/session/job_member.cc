@@ -51,7 +51,9 @@ Result<std::unique_ptr<JobMember>> JobMember::join(JobOptions o, const Restoring
 void JobMember::serve(Keeper &keeper) {
   keeper_ = &keeper;
   if (restoring_)
-    if (Result<> done = registration_.change({own_addresses(), port_, 0}); !done)
+    if (Result<> done = registration_.change(
+            {own_addresses(), port_, 0, options_.programs, this_batch_start()});
+        !done)
       return log::warn("the job cannot be checkpointed: {}", done.error().text());
   keeper.watch(entrance_->fd(), [this] {
     accept();
