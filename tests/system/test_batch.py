@@ -177,6 +177,55 @@ def test_a_start_that_cannot_be_counted(ckpt):
     assert copy.wait() == 0 and "this start is not counted" in copy.error_text, copy.error_text
 
 
+RESULTS = """
+import os, time
+n = 0
+with open("out", "w", buffering=1) as out:
+    while not os.path.exists("stop"):
+        out.write(f"{n}\\n")
+        print(n, flush=True)
+        n += 1
+        time.sleep(0.02)
+"""
+
+
+def test_results_since_the_last_image_are_not_there_twice(ckpt):
+    """As after a node has failed: the program continues from its image, and writes them again."""
+    command = ("/usr/bin/python3", "-c", RESULTS)
+    job = batch(ckpt, *command, options=["--every", "1s"])
+    wait_for(lambda: "0001.img" in images(ckpt), "an image")
+    seen = len(job.lines)
+    job.wait_lines(seen + 10)
+    os.kill(job.program(), signal.SIGKILL)
+    assert job.wait() == -9
+    before = len((ckpt.folder / "out").read_text().splitlines())
+    copy = batch(ckpt, *command)
+    wait_for(lambda: max(numbers(copy), default=0) > before + 5 or copy.process.poll() is not None, lambda: copy.error_text)
+    (ckpt.folder / "stop").touch()
+    assert copy.wait() == 0, copy.error_text
+    lines = (ckpt.folder / "out").read_text().splitlines()
+    assert lines == [str(n) for n in range(len(lines))] and len(lines) > before
+    if numbers(copy)[0] < before:
+        assert f"is written again, from where the program was in the image: {ckpt.folder / 'out'}" in copy.error_text
+
+
+def test_the_program_s_own_output_goes_on_at_its_end(ckpt):
+    """It has the messages of the batch system, too."""
+    log = ckpt.folder / "log"
+    run = shlex.join(map(str, [ckpt.tool("ckpt-run"), "--image", "series", "--every", "1s", "--", ckpt.programs / "counter", 100000]))
+    job = ckpt.start_shell(f"exec {run} >log")
+    wait_for(lambda: "0001.img" in images(ckpt), "an image")
+    os.kill(job.program(), signal.SIGKILL)
+    assert job.wait() == -9
+    before = log.read_text() + "the node has failed\n"
+    log.write_text(before)
+    copy = ckpt.start_shell(f"exec {run} >>log")
+    wait_for(lambda: len(log.read_text()) > len(before) or copy.process.poll() is not None, "more output")
+    after = log.read_text()
+    assert after.startswith(before) and len(after) > len(before), copy.error_text
+    assert "is written again" not in copy.error_text, copy.error_text
+
+
 def test_a_signal_during_a_restore_leaves_the_image(ckpt):
     first = batch(ckpt, "counter", 100)
     assert preempted(ckpt, first) == 85

@@ -102,10 +102,17 @@ std::string harm_of_cut(const std::string &path) {
 
 }  // namespace
 
+bool is_output(const ImageManifest &m, const ImageManifest::File &f) {
+  return (m.streams.out && m.streams.out->target == f.path) ||
+         (m.streams.err && m.streams.err->target == f.path);
+}
+
 std::string refused_growth(const ImageManifest::File &f, u64 now, const GrownFiles &grown,
                            const std::string &path) {
   GrownFiles::Choice choice = grown.of(f);
-  if (choice == GrownFiles::Append || grown.cut.contains(f.path)) return {};
+  if (choice == GrownFiles::Append || choice == GrownFiles::AppendOutput ||
+      grown.cut.contains(f.path))
+    return {};
   std::string harm = harm_of_cut(path);
   if (choice == GrownFiles::Truncate && harm.empty()) return {};
   std::string file = fmt::format("the file {} has grown since the dump ({} bytes instead of {})",

@@ -18,7 +18,10 @@ struct GrownFiles {
   enum Choice {
     Refuse,
     Truncate,  // cut it to its recorded size
-    Append     // go on at its end
+    Append,    // go on at its end
+    // The same for the program's own output; in others, go on where the program was in the image,
+    // which writes again what has been added since. As a batch job is continued whose node failed.
+    AppendOutput
   };
   Choice choice = Refuse;
   std::set<std::string> cut;  // paths to cut whatever they are
@@ -27,6 +30,9 @@ struct GrownFiles {
   GrownFiles(Choice c) : choice(c) {}  // implicit: the same choice for all files
   Choice of(const ImageManifest::File &f) const { return cut.contains(f.path) ? Truncate : choice; }
 };
+
+// Whether a file is standard output or standard error of the program's root.
+bool is_output(const ImageManifest &m, const ImageManifest::File &f);
 
 // Why the restore is refused for a file that has grown to `now` bytes, with what each choice does;
 // empty: it is not. `path`: where the file is here.

@@ -204,7 +204,8 @@ GrownByPath grown_files(const ImageManifest &m, const GrownFiles &grown) {
     if (has_grown_under_mapping(f)) add(f, false);
   for (const ImageManifest::File &f : m.files)
     if (grown.of(f) != GrownFiles::Refuse && has_grown(f))
-      add(f, grown.of(f) == GrownFiles::Append);
+      add(f, grown.of(f) == GrownFiles::Append ||
+                 (grown.of(f) == GrownFiles::AppendOutput && is_output(m, f)));
   return files;
 }
 

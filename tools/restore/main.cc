@@ -17,6 +17,7 @@
 #include "tools/error_json.h"
 #include "tools/history/history.h"
 #include "tools/lazy/lazy_restore.h"
+#include "tools/manifest/file_checks.h"
 #include "tools/restore/background.h"
 #include "tools/restore/job_restore.h"
 #include "tools/restore/needs.h"
@@ -42,7 +43,7 @@ constexpr int kFailed = 1;
 struct Options {
   RestoreOptions restore;
   BatchOptions batch;
-  bool truncate_files = false, append_files = false;
+  bool truncate_files = false, append_files = false, append_output = false;
   std::string truncate_file;
   bool ignore_limits = false, strict_limits = false;
   std::optional<pid_t> resumed;
@@ -79,13 +80,26 @@ Result<> check_later_images(const RestorePlan &plan, const RestoreOptions &o, co
 }
 
 void warn_of_original(const ImageManifest &m, const RestoreOptions &o) {
-  if (o.grown_files.choice != GrownFiles::Append) return;
+  GrownFiles::Choice choice = o.grown_files.choice;
+  if (choice != GrownFiles::Append && choice != GrownFiles::AppendOutput) return;
   std::optional<uid_t> user = ::geteuid();
   if (*user == 0) user.reset();
   for (const RunningProgram &p : running_programs(user))
     if (p.session_folder == m.session_folder && p.root_ns_pid == m.root_pid)
       log::warn("the program of this image still runs (PID {}): both write to the same files",
                 p.root);
+}
+
+void warn_of_results(const ImageManifest &m, const RestoreOptions &o) {
+  std::vector<std::string> again;
+  for (const ImageManifest::File &f : m.files)
+    if (o.grown_files.of(f) == GrownFiles::AppendOutput && has_grown(f) && !is_output(m, f))
+      again.push_back(f.path);
+  if (again.empty()) return;
+  log::warn(
+      "what has been added to these files since the image is written again, from where the program "
+      "was in the image: {}",
+      fmt::format("{}", fmt::join(again, ", ")));
 }
 
 Result<> check_job_user(const RestorePlan &plan, const RestoreOptions &o) {
@@ -110,6 +124,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   if (o.check_only) return 0;
   warn_of_supplied_files(plan.manifest);
   warn_of_original(plan.manifest, o);
+  warn_of_results(plan.manifest, o);
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
                                 plan.manifest.root_pid);
@@ -254,6 +269,7 @@ Result<int> run(Options &o) {
     return check_needs(o.restore, needs).transform([] { return 0; });
   if (o.truncate_files) o.restore.grown_files = GrownFiles::Truncate;
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
+  if (o.append_output) o.restore.grown_files = GrownFiles::AppendOutput;
   o.restore.grown_files.cut = named_files(o.truncate_file);
   std::string &output = o.restore.output_file;
   if (!output.empty()) output = std::filesystem::absolute(output).string();
@@ -349,6 +365,7 @@ void add_options(CommandLine &line, Options &o) {
       "truncate this file, or these, separated by commas, whatever they are; a copy is kept");
   line.flag("--append-files", o.append_files,
             "continue at the end of files that have grown since the dump");
+  line.flag("--append-output", o.append_output, "").hide();  // ckpt-run --image and --continue
   line.flag("--ignore-processor", r.ignore_processor,
             "restore on a processor that lacks instructions which the program may use");
   Option lazy = line.flag("--lazy", r.lazy, "let the program go on before its memory is loaded");

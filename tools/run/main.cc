@@ -134,8 +134,10 @@ void audit_if_wanted(const Options &o, ProgramEnvironment &environment) {
 
 // Goes on from an image: ckpt-restore takes this process's place. `which`: the words that name it.
 Failure restore_instead(const Options &o, const std::vector<std::string> &which) {
-  // The batch system writes into the job's output file too, so that it may have grown.
-  std::vector<std::string> words{sibling_tool("ckpt-restore"), "--append-files", "--keep",
+  // The batch system writes into the job's output file too, so that it may have grown. Files with
+  // results may have grown because the program ran on after its last image, until its node failed:
+  // it does so again.
+  std::vector<std::string> words{sibling_tool("ckpt-restore"), "--append-output", "--keep",
                                  std::to_string(o.periodic.keep)};
   if (!o.batch.on_signal.empty()) words.insert(words.end(), {"--on-signal", o.batch.on_signal});
   if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
