@@ -320,6 +320,29 @@ def test_a_program_that_cannot_be_dumped_keeps_running(ckpt):
     assert images(ckpt) == []
 
 
+NOT_ACCEPTED = """
+import socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+print("connected", flush=True)
+time.sleep(5)
+accepted = listener.accept()
+while True:
+    print("on", flush=True)
+    time.sleep(0.1)
+"""
+
+
+def test_a_checkpoint_is_tried_again_until_it_is_possible(ckpt):
+    """After one signal, and with one message as long as the reason stays the same."""
+    job = batch(ckpt, "/usr/bin/python3", "-c", NOT_ACCEPTED)
+    job.wait_text("connected")
+    os.kill(job.pid, signal.SIGTERM)
+    wait_for(lambda: "no image was written, and the program keeps running" in job.error_text, "the refusal")
+    assert job.wait() == 85, job.error_text
+    assert images(ckpt) == ["0001.img"]
+
+
 def test_names_and_signals_are_checked(ckpt):
     job = ckpt.run("counter", 10, options=["--image", "runs/%j"], env={"SLURM_JOB_ID": "4711"})
     assert job.wait() == 0

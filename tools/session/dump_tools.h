@@ -43,6 +43,10 @@ class DumpTools {
   std::list<Running> running_;
 };
 
+// ckpt-dump's exit code if the image, or the checkpoint of the job, is complete, but a program has
+// lost its devices or was not reached any more.
+inline constexpr int kCompleteButLost = 3;
+
 // Why a dump failed, by its report.
 Error dump_error(const nlohmann::json &report);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -16,7 +17,12 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr long kRetryNanoseconds = 50'000'000;
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds kSoon{50};
+constexpr std::chrono::seconds kFirstWait{1}, kLongestWait{10};
+// The last signal is not forgotten for so long: grace times are shorter.
+constexpr std::chrono::minutes kInsist{10};
 
 }  // namespace
 
@@ -65,34 +71,57 @@ int OnSignal::exit_code() const {
 void OnSignal::arrived(int signal) {
   bool first = signal_ == 0;
   signal_ = signal;
+  until_ = Clock::now() + kInsist;
+  if (waits_) return checkpoint();
   if (!first) return;
+  wait_ = kFirstWait;
+  last_failure_.clear();
   log::info("signal {}: the program is checkpointed and stopped", ::sigabbrev_np(signal));
   if (!keeper_.cancel(signal)) checkpoint();  // the image of a restore is there still
 }
 
-void OnSignal::retry_soon() {
+void OnSignal::retry_after(std::chrono::milliseconds wait) {
   itimerspec t{};
-  t.it_value.tv_nsec = kRetryNanoseconds;
+  t.it_value.tv_sec = wait / 1s;
+  t.it_value.tv_nsec = (wait % 1s) / 1ns;
   ::timerfd_settime(timer_.get(), 0, &t, nullptr);
 }
 
 void OnSignal::checkpoint() {
+  waits_ = false;
   // An image at an interval may be under way, or a restored program may not have its devices yet.
-  if (!keeper_.accepts_dumps()) return retry_soon();
-  Result<> started = begin_([this](int wait_status, const nlohmann::json &report) {
-    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
-    if (code == 0) return warnings_.say(report);
-    // The other checkpoint was requested by another program of the job, or leaves the programs
-    // running.
-    if (code == kJobIsBusy) return retry_soon();
-    if (keeper_.program_lives())
-      log::warn("signal {}: no image was written, and the program keeps running: {}",
-                ::sigabbrev_np(signal_), dump_error(report).what);
+  if (!keeper_.accepts_dumps()) return retry_after(kSoon);
+  Result<> started =
+      begin_([this](int wait_status, const nlohmann::json &report) { ended(wait_status, report); });
+  if (!started) failed("cannot start ckpt-dump: " + started.error().what);
+}
+
+void OnSignal::ended(int wait_status, const nlohmann::json &report) {
+  int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
+  if (code == 0) return warnings_.say(report);
+  // The other checkpoint was requested by another program of the job, or leaves the programs
+  // running.
+  if (code == kJobIsBusy) return retry_after(kSoon);
+  if (code != kCompleteButLost) return failed(dump_error(report).what);
+  log::warn("signal {}: {}", ::sigabbrev_np(signal_), dump_error(report).what);
+}
+
+void OnSignal::failed(const std::string &why) {
+  if (!keeper_.program_lives()) {
     signal_ = 0;
-  });
-  if (started) return;
-  log::warn("signal {}: cannot start ckpt-dump: {}", ::sigabbrev_np(signal_), started.error().what);
-  signal_ = 0;
+    return;
+  }
+  if (why != std::exchange(last_failure_, why))
+    log::warn("signal {}: no image was written, and the program keeps running: {}",
+              ::sigabbrev_np(signal_), why);
+  if (Clock::now() > until_) {
+    log::warn("signal {}: no further attempt is made", ::sigabbrev_np(signal_));
+    signal_ = 0;
+    return;
+  }
+  waits_ = true;
+  retry_after(wait_);
+  wait_ = std::min(wait_ + kFirstWait, kLongestWait);
 }
 
 }  // namespace ckpt::tools

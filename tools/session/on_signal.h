@@ -10,10 +10,12 @@
 // RequeueExitHold).
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/unique_fd.h"
 #include "tools/command_line.h"
 #include "tools/session/dump_tools.h"
@@ -43,13 +45,21 @@ class OnSignal {
  private:
   OnSignal(Keeper &keeper, Begin begin) : keeper_(keeper), begin_(std::move(begin)) {}
   void arrived(int signal);
-  void retry_soon();
+  void retry_after(std::chrono::milliseconds wait);
   void checkpoint();
+  void ended(int wait_status, const nlohmann::json &report);
+  void failed(const std::string &why);
 
   Keeper &keeper_;
   Begin begin_;
   UniqueFd timer_;
   int signal_ = 0;  // the last one that is not dealt with
+  // What prevents a checkpoint often passes in the time that a batch system gives, so another
+  // attempt follows, later and later.
+  bool waits_ = false;
+  std::chrono::seconds wait_{};
+  Clock::time_point until_{};
+  std::string last_failure_;  // is not repeated
   DumpWarnings warnings_;
 };
 

@@ -184,7 +184,9 @@ void Periodic::ended(int wait_status, const nlohmann::json &report) {
       interval_ = best_interval(Seconds(json_value(report, "pause_seconds", 1.0)), mtbf_);
     log::info("{} is complete; next image in {:.0f} s", last_image_, interval_.count());
   } else if (std::string what = dump_error(report).what;
-             what != last_warning_ && keeper_.program_lives()) {
+             WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kCompleteButLost) {
+    log::warn("{}", what);
+  } else if (what != last_warning_ && keeper_.program_lives()) {
     log::warn("no image was written, and the program keeps running; next attempt in {:.0f} s: {}",
               interval_.count(), what);
     last_warning_ = what;
