@@ -114,6 +114,26 @@ def test_a_finished_program_starts_from_the_beginning(ckpt):
     assert batch(ckpt, "counter", 60).wait() == 0
 
 
+def test_a_program_that_finishes_while_its_image_is_written_has_finished(ckpt):
+    job = batch(ckpt, "counter", 300, options=["--every", "1s"], env={"CKPT_TEST_HOLD_AT": "write"})
+
+    def held():
+        return [p for p in tree_of(job.pid) if "Name:\tckpt-dump" in status(p) and "State:\tT" in status(p)]
+
+    wait_for(held, "an image that is being written")
+    (ckpt.folder / "finish").touch()
+    wait_for(lambda: "sum" in job.text, "the program's end")
+    assert job.process.poll() is None and images(ckpt) == []
+    for pid in held():
+        os.kill(pid, signal.SIGCONT)
+    assert job.wait() == 0, job.error_text
+    assert images(ckpt) == ["0001.img"] and (ckpt.folder / "series" / "0001.img.ended").exists()
+    (ckpt.folder / "finish").unlink()
+    anew = batch(ckpt, "counter", 300)
+    anew.wait_lines(1)
+    assert numbers(anew)[0] == 0
+
+
 def test_images_at_intervals_and_by_signal_are_one_chain(ckpt):
     first = batch(ckpt, "counter", 300, options=["--every", "1s"])
     wait_for(lambda: "0002.img" in images(ckpt), "the second image")

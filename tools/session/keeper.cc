@@ -96,6 +96,7 @@ void Keeper::image_written(const std::string &image) {
   struct stat index {};
   if (::stat((image + "/index.ckpt").c_str(), &index) != 0) index.st_mtime = ::time(nullptr);
   files_.write(kLastImageFile, fmt::format("{} {}\n", index.st_mtime, image));
+  if (ended_ && WIFEXITED(outcome_.wait_status)) mark_ended(image);
 }
 
 // Job control has stopped the program. Stops the keeper too, so that its parent sees the job stop.
@@ -203,6 +204,9 @@ bool Keeper::finished() {
   if (outcome_.image) return !dumps_.any();
   if (outcome_.error) return true;
   if (dump_has_orphans()) return false;
+  // An image that is only being written still gets its number, and its mark, before the program
+  // counts as finished. Otherwise it would be restored as if it had not.
+  if (dumps_.any_of_program()) return false;
   if (!proxies_.any()) return true;
   if (!processes_.any()) proxies_.release_parked();
   return false;
