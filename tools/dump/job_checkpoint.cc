@@ -180,7 +180,8 @@ Result<> JobCheckpoint::compare_connections(const Crew &crew, const std::vector<
 
 // A program that has started meanwhile is not in any image, and neither are the messages that were
 // sent to it.
-Result<> JobCheckpoint::commit(const JobFolder &folder, const Crew &crew) {
+Result<> JobCheckpoint::commit(const JobFolder &folder, Crew &crew) {
+  crew.say_alive();
   CKPT_TRY(auto now, folder.members());
   std::vector<std::string> names;
   for (const auto &[name, address] : now) names.push_back(name);

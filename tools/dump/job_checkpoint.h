@@ -47,7 +47,7 @@ class JobCheckpoint {
   Result<Members> running_members(const JobFolder &folder);
   Result<> connect(const JobFolder &folder, Crew &crew);
   Result<> compare_connections(const Crew &crew, const std::vector<Reached> &reached);
-  Result<> commit(const JobFolder &folder, const Crew &crew);
+  Result<> commit(const JobFolder &folder, Crew &crew);
   Result<> finish(Crew &crew);
   void prune(const JobFolder &folder) const;
 

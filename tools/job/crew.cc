@@ -44,6 +44,7 @@ Result<> Crew::add(const std::string &member, const MemberAddress &at, Begin beg
   for (auto end = Clock::now() + kBusyTimeout;;) {
     for (const std::string &address : at.addresses) {
       CKPT_CHECK(check_());
+      say_alive();
       Result<Channel> c = welcomed(member, address, at.port, begin);
       if (c) {
         names_.push_back(member);

@@ -32,6 +32,9 @@ class Crew {
   // The same, to all members that can still be reached.
   void go_all(Stage stage);
   void abort(const std::string &why);
+  // At most once a second. A member that hears nothing for 30 s gives up, so this is called
+  // wherever the coordinator may need long.
+  void say_alive();
 
   const std::vector<std::string> &names() const { return names_; }
 
@@ -39,7 +42,6 @@ class Crew {
   Result<Channel> welcomed(const std::string &member, const std::string &address, u16 port,
                            const Begin &begin);
   Result<Reached> next_of(size_t i, Stage stage);
-  void say_alive();
 
   const JobFolder &folder_;
   Check check_;
