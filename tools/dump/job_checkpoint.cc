@@ -68,9 +68,11 @@ Result<> check_none_has_failed(const JobFolder &folder,
 
 Result<JobReport> JobCheckpoint::run() {
   CKPT_TRY(JobFolder folder, JobFolder::open(options_.folder));
-  Result<UniqueFd> lock = folder.lock();
+  CKPT_TRY(std::optional<UniqueFd> lock, folder.lock());
   busy_ = !lock;
-  if (!lock) return Failure(lock.error());
+  if (busy_)
+    return fail_with_hint("another checkpoint of this job is under way",
+                          "wait until that ckpt-dump --job has ended");
   auto start = Clock::now();
   for (int n = 1;; n++) {
     Result<> done = attempt(folder);

@@ -116,6 +116,7 @@ std::optional<FailedMember> failed_member(const JobFolder &folder, const std::st
 }
 
 Result<JobStart> how_to_start(const JobFolder &folder, const std::string &member) {
+  CKPT_CHECK(folder.check_readable());
   unsigned checkpoint = newest(folder);
   CKPT_TRY(bool finished, job_has_finished(folder, checkpoint));
   if (finished) return JobStart::Program;

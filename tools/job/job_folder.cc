@@ -187,13 +187,25 @@ Result<JobFolder> JobFolder::open(const std::string &given) {
   return JobFolder(path, *key);
 }
 
-Result<UniqueFd> JobFolder::lock() const {
+Result<std::optional<UniqueFd>> JobFolder::lock() const {
   std::string path = path_ + "/lock";
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return fail_errno("cannot open {}", path);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-  return fail_with_hint("another checkpoint of this job is under way",
-                        "wait until that ckpt-dump --job has ended");
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return std::optional(std::move(fd));
+  if (errno == EWOULDBLOCK) return std::optional<UniqueFd>();
+  return fail_errno("cannot lock {}", path);
+}
+
+Result<> JobFolder::check_readable() const {
+  UniqueFd folder(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return fail_errno("cannot read {}", path_);
+  for (unsigned n : numbers())
+    if (Result<json> d = read_decision(decision(n)); !d)
+      return fail_with_hint(
+          d.error().what,
+          fmt::format("make it readable; or, to use an older checkpoint, move {} elsewhere",
+                      checkpoint(n)));
+  return {};
 }
 
 Result<std::map<std::string, MemberAddress>> JobFolder::members() const {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,11 @@ class JobFolder {
 
   const std::string &path() const { return path_; }
   const storage::Key &key() const { return key_; }
-  // No other coordinator works until the lock is closed.
-  Result<UniqueFd> lock() const;
+  // No other coordinator works until the lock is closed. Nothing: another one works.
+  Result<std::optional<UniqueFd>> lock() const;
+  // Fails if a checkpoint cannot be read now, as while a file system is out of order: an older one
+  // must not be taken for the newest.
+  Result<> check_readable() const;
 
   Result<std::map<std::string, MemberAddress>> members() const;
   std::string member_file(const std::string &member) const { return path_ + "/members/" + member; }

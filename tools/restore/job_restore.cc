@@ -35,6 +35,7 @@ std::string list_of(const std::vector<std::string> &names) {
 
 Result<std::unique_ptr<JobRestore>> JobRestore::choose(JobOptions o, unsigned checkpoint) {
   CKPT_TRY(JobFolder folder, JobFolder::open(o.folder));
+  if (checkpoint == 0) CKPT_CHECK(folder.check_readable());
   std::vector<unsigned> complete = folder.complete();
   if (complete.empty())
     return fail_with_hint(fmt::format("the job {} has no complete checkpoint", folder.path()),

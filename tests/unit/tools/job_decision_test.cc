@@ -8,9 +8,11 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "tools/job/ends.h"
 #include "tools/job/job_folder.h"
 
 using namespace ckpt;
@@ -92,6 +94,38 @@ TEST_CASE("a folder with other contents is no job's, and what is not of the job 
   CHECK_FALSE(std::filesystem::exists(year + "/decision"));
   CHECK(std::filesystem::exists(folder + "/notes.removed"));
   CHECK(std::filesystem::exists(folder + "/7"));
+}
+
+TEST_CASE("a checkpoint that cannot be read is not passed over for an older one") {
+  Folder parent;
+  Result<JobFolder> job = JobFolder::create(parent.path + "/job");
+  REQUIRE(job);
+  REQUIRE(job->begin_checkpoint() == 1u);
+  REQUIRE(decide(job->decision(1), {{"result", "complete"}, {"members", {"a"}}}));
+  REQUIRE(job->begin_checkpoint() == 2u);
+  CHECK(job->check_readable());
+  Result<JobStart> start = how_to_start(*job, "a");
+  REQUIRE(start);
+  CHECK((*start == JobStart::Restore));
+  std::ofstream(job->decision(2)) << "x";
+  CHECK_FALSE(job->check_readable());
+  CHECK_FALSE(how_to_start(*job, "a"));
+}
+
+TEST_CASE("one coordinator has the lock, and only a second one finds it taken") {
+  Folder parent;
+  Result<JobFolder> job = JobFolder::create(parent.path + "/job");
+  REQUIRE(job);
+  {
+    Result<std::optional<UniqueFd>> first = job->lock(), second = job->lock();
+    REQUIRE(first);
+    CHECK(first->has_value());
+    REQUIRE(second);
+    CHECK_FALSE(second->has_value());
+  }
+  std::filesystem::remove(parent.path + "/job/lock");
+  std::filesystem::create_directory(parent.path + "/job/lock");
+  CHECK_FALSE(job->lock());
 }
 
 TEST_CASE("a name belongs to one living member, and its file can be replaced") {
