@@ -2,7 +2,8 @@
 //
 // Slurm kills a preempted job GraceTime seconds after it has told the job. If a checkpoint takes
 // longer, the work since the last image is lost. So a warning is printed as soon as a checkpoint
-// has taken longer, before work is lost.
+// has taken longer, before work is lost. It does not count that the signal may have to wait for an
+// image at an interval (--every), which takes up to the same time again.
 #pragma once
 
 #include <optional>

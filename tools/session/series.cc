@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -42,7 +43,10 @@ unsigned number_of(const std::string &image) {
 // The folder may be one that others can write to.
 Result<> write_new(const std::string &path, const std::string &text) {
   CKPT_TRY(UniqueFd out, open_output(path, O_TRUNC, 0600));
-  return write_all(out.get(), view(text));
+  CKPT_CHECK(write_all(out.get(), view(text)));
+  // Before it gets its name: after a loss of power an empty file would say that nothing has
+  // finished.
+  return ::fsync(out.get()) == 0 ? Result<>{} : fail_errno("cannot write {} to the disk", path);
 }
 
 }  // namespace
