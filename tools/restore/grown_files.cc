@@ -69,6 +69,18 @@ Result<> cut(const std::vector<Cut> &cuts, const GrownFiles &grown) {
 
 }  // namespace
 
+void warn_of_results(const ImageManifest &m, const GrownFiles &grown) {
+  std::vector<std::string> again;
+  for (const ImageManifest::File &f : m.files)
+    if (grown.of(f) == GrownFiles::AppendOutput && has_grown(f) && !is_output(m, f))
+      again.push_back(f.path);
+  if (again.empty()) return;
+  log::warn(
+      "what has been added to these files since the image is written again, from where the program "
+      "was in the image: {}",
+      fmt::format("{}", fmt::join(again, ", ")));
+}
+
 Result<> truncate_grown_files(pid_t root, const ImageManifest &m, const GrownFiles &grown) {
   std::map<std::string, u64> sizes;
   for (const ImageManifest::File &f : m.files)

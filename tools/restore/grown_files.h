@@ -12,6 +12,9 @@
 
 namespace ckpt::tools {
 
+// With GrownFiles::AppendOutput: names the files of which a part is written again.
+void warn_of_results(const ImageManifest &m, const GrownFiles &grown);
+
 // `root` and its descendants are stopped.
 Result<> truncate_grown_files(pid_t root, const ImageManifest &m, const GrownFiles &grown);
 

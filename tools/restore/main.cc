@@ -17,8 +17,8 @@
 #include "tools/error_json.h"
 #include "tools/history/history.h"
 #include "tools/lazy/lazy_restore.h"
-#include "tools/manifest/file_checks.h"
 #include "tools/restore/background.h"
+#include "tools/restore/grown_files.h"
 #include "tools/restore/job_restore.h"
 #include "tools/restore/needs.h"
 #include "tools/restore/recorded_sockets.h"
@@ -90,18 +90,6 @@ void warn_of_original(const ImageManifest &m, const RestoreOptions &o) {
                 p.root);
 }
 
-void warn_of_results(const ImageManifest &m, const RestoreOptions &o) {
-  std::vector<std::string> again;
-  for (const ImageManifest::File &f : m.files)
-    if (o.grown_files.of(f) == GrownFiles::AppendOutput && has_grown(f) && !is_output(m, f))
-      again.push_back(f.path);
-  if (again.empty()) return;
-  log::warn(
-      "what has been added to these files since the image is written again, from where the program "
-      "was in the image: {}",
-      fmt::format("{}", fmt::join(again, ", ")));
-}
-
 Result<> check_job_user(const RestorePlan &plan, const RestoreOptions &o) {
   if (!o.job || plan.rights.way != CriuRights::Way::ForUser) return {};
   return fail_with_hint(fmt::format("root cannot restore a job of uid {}", plan.rights.user.uid),
@@ -124,7 +112,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   if (o.check_only) return 0;
   warn_of_supplied_files(plan.manifest);
   warn_of_original(plan.manifest, o);
-  warn_of_results(plan.manifest, o);
+  warn_of_results(plan.manifest, o.grown_files);
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
                                 plan.manifest.root_pid);
