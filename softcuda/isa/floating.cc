@@ -5,6 +5,7 @@
 // instructions use the host's mathematical library, which is within the documented bounds.
 #include <xmmintrin.h>
 
+#include <bit>
 #include <cmath>
 
 #include "softcuda/isa/pick.h"
@@ -54,7 +55,14 @@ struct Abs {
 };
 
 // -0 is less than +0. If one operand is a NaN, min and max return the other one, and min.NaN and
-// max.NaN return the NaN.
+// max.NaN return the canonical NaN (PTX ISA, section min).
+template <class T>
+T canonical_nan() {
+  if constexpr (sizeof(T) == 4)
+    return std::bit_cast<T>(0x7fffffffu);
+  else
+    return std::bit_cast<T>(u64{0x7fffffffffffffff});
+}
 template <class T>
 bool below(T a, T b) {
   return a < b || (a == b && std::signbit(a));
@@ -69,11 +77,11 @@ struct Max {
 };
 template <class T>
 struct MinNan {
-  static T run(T a, T b) { return a != a ? a : b != b ? b : below(a, b) ? a : b; }
+  static T run(T a, T b) { return a != a || b != b ? canonical_nan<T>() : Min<T>::run(a, b); }
 };
 template <class T>
 struct MaxNan {
-  static T run(T a, T b) { return a != a ? a : b != b ? b : below(a, b) ? b : a; }
+  static T run(T a, T b) { return a != a || b != b ? canonical_nan<T>() : Max<T>::run(a, b); }
 };
 // The sign of a, the magnitude of b.
 template <class T>

@@ -385,11 +385,12 @@ def test_a_refused_dump_leaves_the_program_running(cuda, what, words):
 
 
 def test_a_dump_waits_for_the_end_of_a_capture(cuda):
-    job = cuda.start("capture", source="refused.cu")
+    job = cuda.start("long", source="captures.cc")
     dump = cuda.ckpt.start("ckpt-dump", ["--leave-running", "-o", "image", str(job.pid)])
     time.sleep(0.4)
     cuda.go_on()
     assert dump.wait() == 0, dump.error_text
+    cuda.ckpt.finish()
     assert job.wait() == 0, job.error_text
 
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// captures threads | forms | context: captures of streams that look alike, or that end in another
-// way than they began. Prints "ready", waits while the file "pause" exists, and checks its results.
+// captures threads | forms | context | long: captures of streams that look alike, that end in
+// another way than they began, or that last. Prints "ready", waits while the file "pause" exists,
+// and checks its results.
 #include <cuda.h>
 #include <unistd.h>
 
@@ -88,11 +89,23 @@ static void ended_context() {
   wait_here();
 }
 
+// Until "pause" is gone. Goes on until the file "finish" exists.
+static void long_capture() {
+  CUstream stream;
+  CUgraph graph;
+  OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  wait_here();
+  OK(cuStreamEndCapture(stream, &graph));
+  while (access("finish", F_OK) != 0) usleep(2000);
+}
+
 int main(int argc, char **argv) {
   const struct {
     const char *name;
     void (*run)();
-  } all[] = {{"threads", threads}, {"forms", forms}, {"context", ended_context}};
+  } all[] = {
+      {"threads", threads}, {"forms", forms}, {"context", ended_context}, {"long", long_capture}};
   OK(cuInit(0));
   OK(cuDeviceGet(&device, 0));
   OK(cuDevicePrimaryCtxRetain(&context, device));
