@@ -106,16 +106,49 @@ class Counts {
   std::vector<double> of_;
 };
 
+// The same where no neighbour copies, which is most often so and far cheaper.
+class MemoryCounts {
+ public:
+  explicit MemoryCounts(std::span<const StageShares> neighbours) {
+    of_.reserve(neighbours.size() + 1);
+    of_.push_back(1);
+    for (const StageShares &n : neighbours) add(n[Stage::Memory], n[Stage::Other]);
+  }
+
+  template <class F>
+  double expected(F &&value) const {
+    double sum = 0;
+    for (size_t m = 0; m < of_.size(); m++)
+      if (of_[m] > 0) sum += of_[m] * value(StageCounts{.memory = static_cast<unsigned>(m)});
+    return sum;
+  }
+
+ private:
+  void add(double memory, double other) {
+    if (memory > 0) of_.push_back(0);
+    for (size_t m = of_.size() - 1; m > 0; m--) of_[m] = of_[m] * other + of_[m - 1] * memory;
+    of_[0] *= other;
+  }
+
+  std::vector<double> of_;
+};
+
+bool may_copy(const StageShares &s) {
+  return s[Stage::HostToDevice] > 0 || s[Stage::DeviceToHost] > 0;
+}
+
 }  // namespace
 
 double slowdown(const StageShares &task, std::span<const StageShares> neighbours,
                 const Bandwidths &node) {
-  return Counts(neighbours).expected([&](const StageCounts &c) {
+  auto beside = [&](const StageCounts &c) {
     double sum = 0;
     for (Stage own : {Stage::Memory, Stage::HostToDevice, Stage::DeviceToHost, Stage::Other})
       if (task[own] > 0) sum += task[own] * stage_slowdown(own, c, node);
     return sum;
-  });
+  };
+  return std::ranges::any_of(neighbours, may_copy) ? Counts(neighbours).expected(beside)
+                                                   : MemoryCounts(neighbours).expected(beside);
 }
 
 }  // namespace ckpt::schedule

@@ -10,6 +10,14 @@ namespace {
 // The contention model's cost grows with the cores of a node that are in use.
 constexpr unsigned kMostCores = 64;
 
+std::vector<SharedTree> trees_of(const std::vector<LiveNode> &nodes, size_t classes) {
+  std::vector<std::vector<size_t>> of_class(classes);
+  for (size_t i = 0; i < nodes.size(); i++) of_class[nodes[i].on].push_back(i);
+  std::vector<SharedTree> trees;
+  for (std::vector<size_t> &all : of_class) trees.emplace_back(std::move(all));
+  return trees;
+}
+
 double last_end(const std::vector<Span> &spans) {
   double end = 0;
   for (const Span &s : spans) end = std::max(end, s.end);
@@ -26,7 +34,17 @@ SharedNodes::SharedNodes(const std::vector<LiveNode> &nodes, size_t classes,
       ids_(nodes.size()),
       spans_(nodes.size()),
       of_class_(classes),
-      most_room_(classes) {}
+      until_(nodes.size()),
+      trees_(trees_of(nodes, classes)),
+      changed_(classes) {}
+
+bool is_copying(const Sharer &s) {
+  return s.shares[Stage::HostToDevice] > 0 || s.shares[Stage::DeviceToHost] > 0;
+}
+
+bool SharedNodes::any_copies(size_t node) const {
+  return std::ranges::any_of(on_[node], is_copying);
+}
 
 bool SharedNodes::may_share(const LiveJob &job, ClassIndex c) const {
   return job.sharing && job.job.nodes == 1 && c < options_.shared.size() && options_.shared[c] &&
@@ -37,16 +55,21 @@ std::optional<Sharer> SharedNodes::sharer(const LiveJob &job, size_t node, doubl
                                           bool running) const {
   const ClassIndex c = nodes_[node].on;
   if (!may_share(job, c) || !job.sharing->needs.fits_in(nodes_[node].has)) return {};
+  return sharer_on(job, c, seconds, running);
+}
+
+Sharer SharedNodes::sharer_on(const LiveJob &job, ClassIndex c, double seconds,
+                              bool running) const {
   const Resources &needs = job.sharing->needs;
   ContentionTask task = job.sharing->task;
   task.seconds = seconds_of(job.run[c]);
-  return Sharer{shares_of_core(task, needs.cores, bandwidths(node)), needs, seconds, running};
+  return {shares_of_core(task, needs.cores, *options_.shared[c]), needs, seconds, running};
 }
 
 void SharedNodes::add(size_t node, u64 job, const Sharer &sharer) {
   const ClassIndex c = nodes_[node].on;
   if (on_[node].empty()) of_class_[c].push_back(node);
-  most_room_[c].reset();
+  changed_[c].push_back(node);
   spans_[node].clear();
   on_[node].push_back(sharer);
   ids_[node].push_back(job);
@@ -61,7 +84,32 @@ size_t SharedNodes::position(u64 job) const {
 void SharedNodes::set_seconds(u64 job, double left) {
   const size_t node = where_.at(job);
   on_[node][position(job)].seconds = left;
+  changed_[nodes_[node].on].push_back(node);
   spans_[node].clear();
+}
+
+void SharedNodes::set_until(size_t node, Ticks until) {
+  until_[node] = until;
+  changed_[nodes_[node].on].push_back(node);
+}
+
+const SharedTree &SharedNodes::tree(ClassIndex c) {
+  for (size_t node : changed_[c])
+    if (!on_[node].empty()) trees_[c].set(node, summary_of(node));
+  changed_[c].clear();
+  return trees_[c];
+}
+
+// Jobs start in their order, so one more does not start before one that waits. If none waits, one
+// that needs more than is free starts when one of them ends.
+SharedSummary SharedNodes::summary_of(size_t node) const {
+  double last_start = 0, first_end = SharedSummary::kNever;
+  for (const Span &s : spans(node)) {
+    last_start = std::max(last_start, s.start);
+    first_end = std::min(first_end, s.end);
+  }
+  const bool waits = !on_[node].back().running;
+  return {nodes_[node].has, room(node), waits ? last_start : first_end, until_[node]};
 }
 
 Resources SharedNodes::room(size_t node) const {
@@ -76,20 +124,6 @@ Resources SharedNodes::room(size_t node) const {
   const unsigned cores = std::min(has.cores, kMostCores);
   return {cores - std::min(cores, used.cores), has.gpus - std::min(has.gpus, used.gpus),
           std::max(0.0, has.megabytes * (1 + kRounding) - used.megabytes)};
-}
-
-// The most of each resource, perhaps of different nodes.
-bool SharedNodes::may_start_now(ClassIndex c, const Resources &needs) {
-  if (!most_room_[c]) {
-    Resources most{0, 0, 0};
-    for (size_t node : of_class_[c]) {
-      const Resources free = room(node);
-      most = {std::max(most.cores, free.cores), std::max(most.gpus, free.gpus),
-              std::max(most.megabytes, free.megabytes)};
-    }
-    most_room_[c] = most;
-  }
-  return needs.fits_in(*most_room_[c]);
 }
 
 // Jobs start in their order, so not before the last one of those that are there. What comes after
@@ -117,7 +151,8 @@ double SharedNodes::start_of(size_t node, const Resources &needs) const {
 
 // Beside those that run now it has this slowdown, at least until the first of them ends.
 double SharedNodes::earliest_end(size_t node, const Sharer &sharer) const {
-  if (!has_room(node, sharer.needs)) return earliest_end(node, sharer.needs, sharer.seconds);
+  if (!has_room(node, sharer.needs))
+    return (start_of(node, sharer.needs) + sharer.seconds) * (1 - kRounding);
   std::vector<Sharer> jobs = on_[node];
   double first = std::numeric_limits<double>::infinity();
   for (const Sharer &s : jobs) first = std::min(first, s.seconds);
@@ -125,6 +160,35 @@ double SharedNodes::earliest_end(size_t node, const Sharer &sharer) const {
   const double slowdown = slowdown_beside(jobs, jobs.size() - 1, bandwidths(node));
   const double alone = sharer.seconds * slowdown;
   return (alone <= first ? alone : first + sharer.seconds - first / slowdown) * (1 - kRounding);
+}
+
+// Jobs start in their order, so one more changes nothing before it starts. Then it makes no other
+// one faster at any time, if none copies, and the one that ends last loses something until a job
+// could end.
+double SharedNodes::least_delay(size_t node, const Sharer &sharer, double start) const {
+  const std::vector<Span> &all = spans(node);
+  std::vector<Sharer> jobs;  // that run at its start
+  size_t last = 0;
+  double end = 0, together = sharer.seconds;
+  for (size_t i = 0; i < all.size(); i++) {
+    if (all[i].end <= start) continue;
+    if (all[i].end > end) last = jobs.size(), end = all[i].end;
+    jobs.push_back(on_[node][i]);
+    together = std::min(together, all[i].end - start);
+  }
+  if (jobs.empty()) return 0;
+  const double before = slowdown_beside(jobs, last, bandwidths(node));
+  jobs.push_back(sharer);
+  return together * (1 / before - 1 / slowdown_beside(jobs, last, bandwidths(node)));
+}
+
+double SharedNodes::earliest_node_end(size_t node, const Sharer &sharer) const {
+  if (is_copying(sharer) || any_copies(node)) return 0;
+  const double start = start_of(node, sharer.needs);
+  Resources more = sharer.needs;
+  more.megabytes += 2 * kRounding * nodes_[node].has.megabytes;
+  const bool is_sure = start_of(node, more) == start;  // whatever the sums are rounded to
+  return (end_of(node) + (is_sure ? least_delay(node, sharer, start) : 0)) * (1 - kRounding);
 }
 
 double SharedNodes::slowdown_of(u64 job) const {

@@ -6,8 +6,8 @@
 
 #include "schedule/steer/estimates.h"
 #include "schedule/steer/node_pool.h"
+#include "schedule/steer/place_search.h"
 #include "schedule/steer/possible_moves.h"
-#include "schedule/steer/shared_nodes.h"
 
 namespace ckpt::schedule {
 namespace {
@@ -26,7 +26,7 @@ class Steering {
         estimates_(now, cluster_, policy_),
         nodes_(nodes, classes.size()),
         shared_(nodes, classes.size(), options),
-        shared_until_(nodes.size()) {
+        places_(now, cluster_, shared_) {
     for (const LiveNode &n : nodes)
       if (n.busy_until > 0) occupy(n.name, std::max(n.busy_until, now_ + kOverdue));
   }
@@ -57,13 +57,17 @@ class Steering {
   // nothing. In a cluster that is full, that is after a few jobs of a long queue.
   bool is_worth_planning(const std::vector<LiveJob> &jobs, size_t from) {
     if (options_.plan_all) return true;
-    while (undecided_ > from && !may_decide(jobs[undecided_ - 1])) undecided_--;
+    while (undecided_ > from && !may_decide(jobs[undecided_ - 1])) {
+      undecided_--;
+      witness_.reset();
+    }
     return undecided_ > from || possible_moves_.any(cluster_, now_);
   }
 
   bool may_decide(const LiveJob &j) { return j.running ? is_due(j) : may_begin_now(j); }
 
   bool may_begin_now(const LiveJob &j) {
+    if (witness_ && places_.still_holds(*witness_)) return true;
     const bool shares = shares_somewhere(j);
     for (ClassIndex c = 0; c < cluster_.classes.size(); c++)
       if (j.run[c] > 0 && (shares ? may_share_now(j, c) : has_idle_nodes(j, c))) return true;
@@ -74,10 +78,8 @@ class Steering {
   bool may_share_now(const LiveJob &j, ClassIndex c) {
     const Ticks end = now_ + share_of(j.run[c], Estimates::left_of(j));
     if (nodes_.has_free(c) && is_idle(c, now_, end)) return true;
-    const Resources &needs = j.sharing->needs;
-    return shared_.may_start_now(c, needs) && std::ranges::any_of(shared_.shared(c), [&](size_t n) {
-             return shared_.has_room(n, needs) && is_idle(c, shared_until_[n], end);
-           });
+    witness_ = places_.may_begin_now(j, c);
+    return witness_.has_value();
   }
 
   // For long enough to run to its end, or to be of use before it leaves again.
@@ -161,8 +163,8 @@ class Steering {
   }
 
   void occupy_shared(size_t node) {
-    shared_until_[node] = std::max(from_now(shared_.end_of(node)), now_ + 1);
-    occupy(nodes_[node].name, shared_until_[node]);
+    shared_.set_until(node, std::max(from_now(shared_.end_of(node)), now_ + 1));
+    occupy(nodes_[node].name, shared_.until(node));
   }
 
   void keep(const LiveJob &j) {
@@ -193,57 +195,13 @@ class Steering {
     return plan.front().end - plan.front().cost.checkpoint;
   }
 
-  // Where and when a job that may share its node would run.
-  struct Place {
-    size_t node = 0;  // if it shares one now
-    ClassIndex on = 0;
-    Ticks begin = 0, end = 0, node_end = 0;
-    bool beside = false;
-  };
-
   bool is_idle(ClassIndex c, Ticks begin, Ticks end, unsigned nodes = 1) const {
     return cluster_.classes[c].calendar.is_idle(begin, end, nodes);
   }
 
-  // A node that is shared, on which a job would not end earlier.
-  struct Beside {
-    Ticks end = 0;
-    size_t node = 0;
-    auto operator<=>(const Beside &) const = default;
-  };
-
-  // Those on which it could end by then, without a delay of a job that was planned before.
-  std::vector<Beside> nodes_beside(const LiveJob &j, Ticks by) const {
-    std::vector<Beside> nodes;
-    for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
-      if (j.run[c] <= 0 || !shared_.may_share(j, c)) continue;
-      const double seconds = seconds_of(share_of(j.run[c], Estimates::left_of(j)));
-      for (size_t node : shared_.shared(c)) {
-        const Ticks end = from_now(shared_.earliest_end(node, j.sharing->needs, seconds));
-        if (end > by || !is_idle(c, shared_until_[node], end)) continue;
-        if (std::optional<Sharer> sharer = shared_.sharer(j, node, seconds, false))
-          nodes.push_back({from_now(shared_.earliest_end(node, *sharer)), node});
-      }
-    }
-    std::sort(nodes.begin(), nodes.end());
-    return nodes;
-  }
-
-  // On the node that is shared already where it ends first, by that time. It must not occupy the
-  // node for so long that a job waits that was planned before.
+  // It must not occupy the node for so long that a job waits that was planned before.
   std::optional<Place> best_beside(const LiveJob &j, Ticks by) const {
-    std::optional<Place> best;
-    for (const Beside &n : nodes_beside(j, by)) {
-      if (n.end > by || (best && n > Beside{best->end, best->node})) break;
-      const ClassIndex c = nodes_[n.node].on;
-      const double seconds = seconds_of(share_of(j.run[c], Estimates::left_of(j)));
-      auto [span, node_end] = shared_.joined(n.node, *shared_.sharer(j, n.node, seconds, false));
-      const Beside real{from_now(span.end), n.node};
-      if (real.end <= by && (!best || real < Beside{best->end, best->node}) &&
-          is_idle(c, shared_until_[n.node], from_now(node_end)))
-        best = {n.node, c, from_now(span.start), real.end, from_now(node_end), true};
-    }
-    return best;
+    return options_.plan_all ? places_.first_of_all(j, by) : places_.first_beside(j, by);
   }
 
   // On a node of its own, at first.
@@ -273,9 +231,9 @@ class Steering {
     const double seconds = seconds_of(share_of(j.run[best->on], Estimates::left_of(j)));
     if (now) decisions_.starts.push_back({j.id, best->on, {nodes_[best->node].name}, {}});
     if (best->beside) {
-      Ticks &until = shared_until_[best->node];
+      const Ticks until = shared_.until(best->node);
       calendar.reserve(until, best->node_end, 1);
-      until = std::max(until, best->node_end);
+      shared_.set_until(best->node, std::max(until, best->node_end));
       shared_.add(best->node, j.id, *shared_.sharer(j, best->node, seconds, now));
     } else {
       calendar.reserve(best->begin, best->end, 1);
@@ -289,7 +247,7 @@ class Steering {
     nodes_.occupy(node);
     std::optional<Sharer> sharer = shared_.sharer(j, node, seconds, true);
     if (!sharer) return;  // nodes of this class are not shared
-    shared_until_[node] = end;
+    shared_.set_until(node, end);
     shared_.add(node, j.id, *sharer);
   }
 
@@ -377,9 +335,10 @@ class Steering {
   Estimates estimates_;  // before this call's decisions
   NodePool nodes_;
   SharedNodes shared_;
-  std::vector<Ticks> shared_until_;  // by node: the end of its reservation
+  PlaceSearch places_;
   std::unordered_set<u64> moved_;
-  size_t undecided_ = 0;  // no job from here on can be decided on
+  size_t undecided_ = 0;                         // no job from here on can be decided on
+  std::optional<PlaceSearch::Witness> witness_;  // that the last job before them can
   PossibleMoves possible_moves_;
   Decisions decisions_;
 };

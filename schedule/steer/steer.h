@@ -21,8 +21,8 @@
 // piece. With a policy that migrates, it is moved to an empty node where it would end earlier.
 //
 // Cost: as Policy::plan, for each waiting and each running job, until no later job can begin now.
-// In a cluster that is full that is after a few jobs of a long queue. For a job that shares, an
-// estimate for each node that is shared, and share_node() for those that may be the best.
+// In a cluster that is full that is after a few jobs of a long queue. For a job that shares, see
+// place_search.h.
 #pragma once
 
 #include <optional>
@@ -73,7 +73,8 @@ struct SteerOptions {
   Ticks requeue_delay = 0;
   // By class. Nothing, or no entry: nodes of this class are not shared.
   std::vector<std::optional<Bandwidths>> shared;
-  // Also jobs are planned that cannot begin now. The decisions are the same, for tests.
+  // Also jobs are planned that cannot begin now, and for those that share, all shared nodes are
+  // looked at. The decisions are the same, for tests.
   bool plan_all = false;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// steer() stops planning where no later job can begin now. Its decisions are those of a plan for
-// all jobs, on random clusters.
+// steer() stops planning where no later job can begin now, and looks at few of the nodes that are
+// shared. Its decisions are those of a plan for all jobs and of a look at all nodes, on random
+// clusters.
 #include <doctest/doctest.h>
 
 #include <time.h>
@@ -19,7 +20,8 @@ namespace {
 constexpr Ticks kRoundTime = 1'000'000 * kTicksPerSecond;
 
 struct RandomCluster {
-  explicit RandomCluster(u32 seed) : chance(seed) {
+  explicit RandomCluster(u32 seed, unsigned more_sharing = 0)
+      : chance(seed), sharing(more_sharing) {
     const unsigned kinds = 1 + number(4);
     for (unsigned c = 0; c < kinds; c++) {
       classes.push_back({"c", 0, {{0.01, 1.0 + c}, {0.01, 1}}});
@@ -48,14 +50,15 @@ struct RandomCluster {
     LiveJob j;
     j.id = jobs.size() + 1;
     j.job = {.submit = number(40),
-             .nodes = number(3) ? 1 : 1 + number(6),
+             .nodes = number(3 + sharing) ? 1 : 1 + number(6),
              .megabytes = static_cast<float>(number(3000))};
     for (const ResourceClass &c : classes)
       j.run.push_back(number(4) ? (10 + number(4000)) * c.costs.checkpoint.base * 1000 : 0);
     if (!number(3)) j.done = number(100) / 100.0;
-    if (j.job.nodes == 1 && number(2))
+    if (j.job.nodes == 1 && number(2 + sharing))
       j.sharing = SharingJob{{.memory_gb = number(9000) / 10.0},
                              {1 + number(6), number(2), static_cast<double>(number(3000))}};
+    if (j.sharing && sharing && !number(4)) j.sharing->task.host_to_device_gb = number(5000) / 10.0;
     if (next < in_use && number(3)) run(j);
     jobs.push_back(std::move(j));
   }
@@ -92,6 +95,7 @@ struct RandomCluster {
   }
 
   std::mt19937 chance;
+  const unsigned sharing;  // 0: a third of the jobs; more: most of them, and some copy
   std::vector<ResourceClass> classes;
   std::vector<LiveNode> nodes;
   std::vector<LiveJob> jobs;
@@ -106,18 +110,24 @@ double processor_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-}  // namespace
-
-TEST_CASE("what is left out of planning decides nothing") {
+void check_shortcuts(unsigned more_sharing) {
   size_t decided = 0;
   for (u32 seed = 0; seed < 1000; seed++) {
     INFO("seed ", seed);
-    RandomCluster cluster(seed);
+    RandomCluster cluster(seed, more_sharing);
     const std::string all = cluster.decisions(true);
     REQUIRE(cluster.decisions(false) == all);
     decided += static_cast<size_t>(std::ranges::count(all, '\n'));
   }
   CHECK(decided > 1000);
+}
+
+}  // namespace
+
+TEST_CASE("what is left out of planning decides nothing") { check_shortcuts(0); }
+
+TEST_CASE("nodes that are left out of a search are not those where a job ends first") {
+  check_shortcuts(6);
 }
 
 TEST_CASE("a long queue of a full cluster is not planned") {
@@ -136,4 +146,35 @@ TEST_CASE("a long queue of a full cluster is not planned") {
     return processor_seconds() - begin;
   };
   CHECK(seconds(false) * 2 < seconds(true));
+}
+
+// All nodes are shared and have room, and a job waits that needs all of them. The others run for
+// too long to begin before it, except the last one, so all are planned.
+TEST_CASE("few nodes that are shared are looked at for each job") {
+  constexpr unsigned kNodes = 100, kJobs = 150;
+  const Resources core{1, 0, 100};
+  std::vector<LiveNode> nodes;
+  std::vector<LiveJob> jobs;
+  auto add_job = [&](Ticks seconds, unsigned on_nodes) -> LiveJob & {
+    const u64 id = jobs.size() + 1;
+    jobs.push_back(
+        {id, {.submit = static_cast<Ticks>(id), .nodes = on_nodes}, {seconds * kTicksPerSecond}});
+    if (on_nodes == 1) jobs.back().sharing = SharingJob{{.memory_gb = 100}, core};
+    return jobs.back();
+  };
+  for (unsigned i = 0; i < kNodes; i++) {
+    nodes.push_back({"n" + std::to_string(i), 0, 0, {16, 0, 4000}});
+    add_job(1000 + i, 1).running = {.on = 0, .since = kRoundTime, .nodes = {nodes.back().name}};
+  }
+  add_job(1000, kNodes);
+  for (unsigned i = 0; i < kJobs; i++) add_job(5000, 1);
+  add_job(100, 1);
+  auto seconds = [&](bool plan_all) {
+    const SteerOptions options{
+        .policy = PolicyName::Mct, .of = {}, .shared = {Bandwidths{}}, .plan_all = plan_all};
+    const double begin = processor_seconds();
+    CHECK(steer(kRoundTime, {{"c", kNodes, {}}}, nodes, jobs, options).starts.size() == 1);
+    return processor_seconds() - begin;
+  };
+  CHECK(seconds(false) * 5 < seconds(true));
 }
