@@ -275,18 +275,6 @@ def test_an_opencl_program_says_what_it_needs_while_it_runs(ocl):  # noqa: F811
     goes_on(job)
 
 
-def test_a_program_inside_a_call_is_not_called_movable(ocl):  # noqa: F811
-    """What it needs cannot be asked then, so the real command may refuse."""
-    job = ocl.start("long_kernel", "4000000000")
-    job.wait_text("LAUNCHED")
-    here = Here(ocl.ckpt)
-    here.server = Server(ocl)
-    said = dry_run(here, job, ocl.device("rusticl"), "--watch", 0.5, code=2)
-    assert said["possible"] is None and said["reasons"] == [], said
-    assert any("whether the devices suit it" in text for text in said["unknown"]), said
-    job.kill()
-
-
 def test_a_process_that_opens_its_devices_during_a_move_is_moved_too(ocl):  # noqa: F811
     """After the tool has looked at the program, and before it suspends it."""
     second = ocl.ckpt.folder / "second"
