@@ -16,7 +16,6 @@ LARGER = {
     "agent/transfer/sink.h: StagingSink": 46,
     "bench/mobile/replayer/node.h: Node": 49,
     "libckpt-cuda/lifecycle/participant.cc: Cuda": 62,
-    "libckpt-cuda/memory/memory.h: Memory": 46,
     "libckpt-cuda/memory/paired_memory.h: PairedMemory": 55,
     "libckpt-ocl/client/link/link.h: Link": 59,
     "manager/daemon/daemon.h: Daemon": 53,

@@ -17,14 +17,14 @@ namespace {
 constexpr u64 kToken = 7, kOtherProcess = 8, kName = 5;
 
 // A process that does nothing, until it is killed.
-class Process {
+class LiveProcess {
  public:
-  Process() : pid_(::fork()) {
+  LiveProcess() : pid_(::fork()) {
     if (pid_ == 0)
       for (;;) ::pause();
   }
-  ~Process() { end(); }
-  Process(const Process &) = delete;
+  ~LiveProcess() { end(); }
+  LiveProcess(const LiveProcess &) = delete;
   pid_t pid() const { return pid_; }
   // It stays a zombie, as a process of the program does whose parent does not wait for it.
   void kill() const {
@@ -71,7 +71,7 @@ EventBoard view(const Result<int> &memory) {
 
 TEST_CASE("all processes get the same board, and each is watched once") {
   Loop loop;
-  Process a, b;
+  LiveProcess a, b;
   EventBoard of_a = view(loop.events.join(kToken, a.pid()));
   EventBoard of_b = view(loop.events.join(kOtherProcess, b.pid()));
   view(loop.events.join(kToken, a.pid()));
@@ -84,7 +84,7 @@ TEST_CASE("all processes get the same board, and each is watched once") {
 
 TEST_CASE("what a process has recorded is complete when it has ended, a zombie included") {
   Loop loop;
-  Process a, b;
+  LiveProcess a, b;
   EventBoard board = view(loop.events.join(kToken, a.pid()));
   view(loop.events.join(kOtherProcess, b.pid()));
   EventBoard::Recording of_a = board.begin(board.take_counter(kToken).value()),
@@ -102,7 +102,7 @@ TEST_CASE("what a process has recorded is complete when it has ended, a zombie i
 
 TEST_CASE("a keeper that ends looks once more") {
   Loop loop;
-  Process a;
+  LiveProcess a;
   EventBoard board = view(loop.events.join(kToken, a.pid()));
   EventBoard::Recording r = board.begin(board.take_counter(kToken).value());
   loop.events.settle();
@@ -114,7 +114,7 @@ TEST_CASE("a keeper that ends looks once more") {
 
 TEST_CASE("a process that is gone cannot join") {
   Loop loop;
-  Process a;
+  LiveProcess a;
   pid_t pid = a.pid();
   a.end();
   CHECK_FALSE(loop.events.join(kToken, pid).has_value());
