@@ -225,14 +225,14 @@ def test_root_s_history_has_what_root_does_with_users_programs(user, root, devic
     tmp_path.chmod(0o700)
     history = tmp_path / "history.jsonl"
     user.env["CKPT_HISTORY"] = str(history)
-    (user.folder / "go").touch()
-    for tool in (("ckpt-dump", "--suspend", objects.pid), ("ckpt-restore", "--resume", objects.pid, "--device", here["pocl"]),
-                 ("ckpt-restore", "--resume", objects.pid, "--device", here["rusticl"]),
-                 ("ckpt-dump", objects.pid, "-o", "objects.img"), ("ckpt-restore", "objects.img")):
+    for tool in (("ckpt-dump", "--suspend", objects.pid), ("ckpt-restore", "--resume", objects.pid, "--device", here["rusticl"]),
+                 ("ckpt-dump", objects.pid, "-o", "objects.img"), ("ckpt-restore", "--device", here["rusticl"], "objects.img")):
+        if tool[-1] == "objects.img" and tool[0] == "ckpt-restore":
+            (user.folder / "go").touch()
         r = root(*tool)
         assert r.returncode == 0, (tool, r.stderr)
     lines = [json.loads(line) for line in history.read_text().splitlines()]
-    assert [(e["event"], e["result"], e["uid"]) for e in lines] == [(name, "ok", 0) for name in ("suspend", "resume", "move", "dump", "restore")]
+    assert [(e["event"], e["result"], e["uid"]) for e in lines] == [(name, "ok", 0) for name in ("suspend", "resume", "dump", "restore")]
     assert history.stat().st_uid == 0
 
 
