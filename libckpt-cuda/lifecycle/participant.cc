@@ -101,7 +101,6 @@ class Cuda final : public agent::Participant {
       return fail_with_hint("memory of another process has not come back from a checkpoint yet",
                             "try again when all processes of the program run");
     outside_.start();
-    deadline_ = deadline;
     CKPT_CHECK(quiesce_devices(deadline));
     forget_copier();
     CKPT_CHECK(paired_memory().settle());
@@ -251,9 +250,9 @@ class Cuda final : public agent::Participant {
 
   Result<> hold_calls() {
     detached_ = true;
-    if (HeldCalls::close(std::max(deadline_, Clock::now() + kCallLimit))) return {};
+    if (HeldCalls::close(Clock::now() + kCallLimit)) return {};
     return fail_with_hint("a CUDA call has not returned, although the devices are idle",
-                          "it may compile or link code: try again, or wait longer with --timeout");
+                          "try again");
   }
 
   // The driver is locked and has no memory of ours. What becomes free is its share, but not while
@@ -361,8 +360,7 @@ class Cuda final : public agent::Participant {
       log::warn("calls that wait in the driver will not return: {}", r.error().what);
   }
 
-  Devices devices_;             // as of the last quiesce(), or of an attach() that failed
-  Clock::time_point deadline_;  // of the last quiesce()
+  Devices devices_;  // as of the last quiesce(), or of an attach() that failed
   DeviceMap map_;
   std::string unsuited_;  // why the devices of the last use_devices() can never be its own
   bool detached_ = false;

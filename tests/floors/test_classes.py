@@ -15,7 +15,7 @@ LARGER = {
     "agent/runtime/dialogue.h: Dialogue": 60,
     "agent/transfer/sink.h: StagingSink": 46,
     "bench/mobile/replayer/node.h: Node": 49,
-    "libckpt-cuda/lifecycle/participant.cc: Cuda": 62,
+    "libckpt-cuda/lifecycle/participant.cc: Cuda": 61,
     "libckpt-cuda/memory/paired_memory.h: PairedMemory": 55,
     "libckpt-ocl/client/link/link.h: Link": 59,
     "manager/daemon/daemon.h: Daemon": 53,
