@@ -166,7 +166,7 @@ def with_objects(tree, *more, **options):
 @pytest.mark.parametrize("rounds", [3, pytest.param(20, marks=pytest.mark.full)])
 def test_a_tree_is_dumped_and_restored(tree, cuda, rounds):  # noqa: F811
     """With an OpenCL program, a CUDA program and one without a device. The CUDA program computes between the rounds."""
-    arguments = (400 * rounds, 4096)  # steps, of which a round takes a few, or many on a busy machine
+    arguments = (2000 * rounds, 4096)  # steps, of which a round takes a few, or many on a busy machine
     expected = cuda.expected(*arguments)
     cuda.pause.touch()
     tree.add("counter", tree.ckpt.programs / "counter", 100000)
