@@ -9,7 +9,7 @@
 //
 // The algorithm: best fit by block. The search begins with the block with the smallest largest_free
 // that suffices. largest_free is an upper bound, so that giving a piece back costs no search: it
-// raises the bound, and a search in vain lowers it.
+// raises the bound, and a search that finds no room lowers it.
 //
 // Cost: a few tree operations for each piece, however many blocks there are.
 #pragma once
